@@ -38,7 +38,7 @@ def test_a_column_that_is_read_as_an_array_has_the_features_of_its_cells_one_by_
     definition, intake = shop()
     rows = [[amount, "DE", True] for amount in amounts]
     names = [name for name, _ in intake.fields]
-    together, refused = features_by_name(definition, RowColumns(definition, names).table(rows))
+    together, refused = features_by_name(definition, RowColumns(definition, names).table(list(zip(*rows, strict=True))))
     columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
     alone, why = features_by_name(definition, columns)
     assert dict(refused) == dict(why)
@@ -47,7 +47,7 @@ def test_a_column_that_is_read_as_an_array_has_the_features_of_its_cells_one_by_
 
 def test_a_column_of_categories_is_left_as_it_is() -> None:
     definition, _ = shop()
-    table = RowColumns(definition, ["amount", "country", "known"]).table([[1, 1, True], [2.5, 2.0, False]])
+    table = RowColumns(definition, ["amount", "country", "known"]).table([[1, 2.5], [1, 2.0], [True, False]])
     assert table["country"] == [1, 2.0]
     assert isinstance(table["amount"], np.ndarray)
     assert math.isclose(float(table["amount"][1]), 2.5)

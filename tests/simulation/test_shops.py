@@ -44,14 +44,12 @@ def _never_again(self: IntakeProcessor, record: Any) -> list[Any]:
     return []
 
 
-def _newest_read(self: IntakeProcessor, row: WaitingRow, item: Any, version: Any) -> None:
-    row.event = row.labelled = None
-    APPLY(self, row, item, version)
+def _newest_read(self: IntakeProcessor, row: WaitingRow | None, item: Any, log_time: int) -> WaitingRow:
+    return APPLY(self, None if row is None else row._replace(event_time=None, label_time=None), item, log_time)
 
 
-def _no_silence(self: IntakeProcessor, row: WaitingRow) -> None:
-    row.due = None
-    JUDGE(self, row)
+def _no_silence(self: IntakeProcessor, row: WaitingRow, clock: int) -> WaitingRow:
+    return JUDGE(self, row._replace(due=None), clock)
 
 
 def _sent_all(self: IntakeProcessor, sent: Any, begins: Any) -> None:

@@ -18,8 +18,8 @@ its writer had come. Whoever goes on from there first reads to these positions w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.positions import Sent, sent_by
 from deltaplane_services.intake.reading import Item, Place, ReadRecords
 from deltaplane_services.intake.row_cells import RowColumns, from_texts
-from deltaplane_services.intake.waiting_rows import Version, WaitingRow, WaitingRows, counted
+from deltaplane_services.intake.waiting_rows import WaitingRow, WaitingRows, counted
 from deltaplane_services.processors.codec import read_published_samples
 from deltaplane_services.processors.letters import LetterBudget
 from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output, Record
@@ -58,17 +58,8 @@ REASON = "deleted at its source"
 """The reason of retirements."""
 
 
-class _Sample(NamedTuple):
-    """A sample to be sent; two are the same if they say the same."""
-
-    id: str
-    time: int
-    label: str
-    cells: str
-
-
-_Changed: TypeAlias = tuple[WaitingRow, _Sample | str | None]
-"""A row, and what is to be sent of it."""
+_Changed: TypeAlias = tuple[WaitingRow, str | None]
+"""A row, and the label that its sample is to be sent with; None for a retirement."""
 
 
 class IntakeProcessor:
@@ -150,27 +141,24 @@ class IntakeProcessor:
         bounds = self._advance(read)
         if not bounds:
             return
-        items, versions = self._taken(read, bounds)
+        items, log_times = self._taken(read)
         letters = self._refused(read, bounds)
-        touched = self._rows.get({item.id for item in items})
-        before, cells_before = {}, {}
-        for row in touched.values():
-            before[row.id], cells_before[row.id] = self._wanted(row), row.cells
-            self._count(row, -1)
-        for item, version in zip(items, versions, strict=True):
-            found = touched.get(item.id)
-            if found is None:
-                found = touched[item.id] = WaitingRow(item.id)
-            self._apply(found, item, version)
-        changed: list[_Changed] = []
-        for row in touched.values():
-            self._judge(row)
-            self._count(row, 1)
-            if (wanted := self._wanted(row)) not in (None, before.get(row.id)):
-                changed.append((row, wanted))
-        self._rows.put(touched.values())
+        known = self._rows.get({item.id for item in items})
+        now: dict[str, WaitingRow] = dict(known)
+        for item, log_time in zip(items, log_times, strict=True):
+            now[item.id] = self._apply(now.get(item.id), item, log_time)
+        clock = self.clock
+        written = [self._judge(row, clock) for row in now.values()]
+        self._count(known.values(), -1)
+        self._count(written, 1)
+        changed: list[_Changed] = [(row, label) for row in written if (label := self._label_of(row)) is not None]
+        changed += [(row, None) for row in written if row.gone]
+        if known:
+            changed = [one for one in changed if self._says_more(*one, known.get(one[0].id))]
+        self._rows.put(written)
         if self._intake.queries and not self._silently:
-            asked = [row for row in touched.values() if row.cells not in (None, cells_before.get(row.id))]
+            before = {row.id: row.cells for row in known.values()}
+            asked = [row for row in written if row.cells not in (None, before.get(row.id))]
             yield from self._questions(asked)
         yield from self._published(changed, letters)
 
@@ -183,7 +171,7 @@ class IntakeProcessor:
                 yield from self._messages(changed, letters, last=last)
             if last:
                 return
-            changed, letters = [(row, self._wanted(row)) for row in self._woken(woken)], []
+            changed, letters = [(row, self._label_of(row)) for row in self._woken(woken)], []
 
     def commit(self) -> None:
         """Write the state for good, once all of the output was acknowledged."""
@@ -206,8 +194,8 @@ class IntakeProcessor:
             ids = read_published_samples(record, self._definition).ids
         except (WireError, DefinitionMismatch):
             return
-        rows = [(row, self._wanted(row)) for row in self._rows.get(ids).values()]
-        yield from self._messages([(row, one) for row, one in rows if one is not None], [], last=True)
+        rows = [(row, self._label_of(row)) for row in self._rows.get(ids).values()]
+        yield from self._messages([(row, label) for row, label in rows if label or row.gone], [], last=True)
 
     # What came -------------------------------------------------------------------------------------------------------
 
@@ -231,17 +219,21 @@ class IntakeProcessor:
                 facts.latest[place] = int(times[-1])
         return bounds
 
-    def _taken(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> tuple[list[Item], list[Version]]:
-        """The items of this partition within some bounds, and the version of each."""
-        items, versions = [], []
+    def _taken(self, read: ReadRecords) -> tuple[list[Item], list[int]]:
+        """The items of this partition within the bounds of the step, and the log time of each."""
+        items, log_times = [], []
         times = {place: dict(zip(*map(np.ndarray.tolist, of), strict=True)) for place, of in self._times.items()}
+        nothing: dict[int, int] = {}
         for at in np.flatnonzero(read.homes == self.partition).tolist():
             item = read.items[at]
-            start, stop = bounds.get(item.place, (0, 0))
-            if start <= item.offset < stop:
+            # What lies outside of the bounds has no time here.
+            log_time = times.get(item.place, nothing).get(item.offset)
+            if log_time is not None:
                 items.append(item)
-                versions.append(Version(times[item.place][item.offset], item.place[1], item.offset))
-        return items, versions
+                log_times.append(log_time)
+        if not self._silently:
+            self.counts.update("labels" if one.of_label else "deletions" if one.gone else "events" for one in items)
+        return items, log_times
 
     def _refused(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> list[Outgoing]:
         """The dead letters of the logs that are this partition's to complain about: those with its number."""
@@ -260,85 +252,93 @@ class IntakeProcessor:
         self.counts.update(refused=len(mine) if not self._silently else 0)
         return [letter._replace(partition=self.partition) for letter in letters]
 
-    def _apply(self, row: WaitingRow, item: Item, version: Version) -> None:
-        """Put what an item says into its row, if it is newer than what the row has."""
-        kind = "labels" if item.of_label else "deletions" if item.gone else "events"
-        if not self._silently:
-            self.counts[kind] += 1
+    def _apply(self, row: WaitingRow | None, item: Item, log_time: int) -> WaitingRow:
+        """The row with what an item says, if that is newer than what the row has."""
+        version = log_time, item.place[1], item.offset
+        if row is None:
+            row = WaitingRow(item.id)
         if item.of_label:
-            if row.labelled is None or version > row.labelled:
-                row.label, row.labelled = item.label, version
-            return
+            if row.label_time is not None and version <= (row.label_time, row.label_partition, row.label_offset):
+                return row
+            return WaitingRow._make((*row[:9], item.label, *version, row.wake))
+        due = row.due
         if not item.gone and self._after is not None:
-            due = item.time + self._after
-            row.due = due if row.due is None else min(row.due, due)
-        if row.event is not None and version <= row.event:
-            return
-        row.event, row.gone, row.cells, row.time = version, item.gone, item.cells, item.time
-        if self._intake.labels is None:
-            row.label, row.labelled = item.label, version
+            due = item.time + self._after if due is None else min(due, item.time + self._after)
+        if row.event_time is not None and version <= (row.event_time, row.event_partition, row.event_offset):
+            return row if due == row.due else row._replace(due=due)
+        of_label = (item.label, *version) if self._intake.labels is None else row[9:13]
+        event = item.id, item.cells, item.time, int(item.gone), row.silent, due
+        return WaitingRow._make((*event, *version, *of_label, None))
 
-    def _judge(self, row: WaitingRow) -> None:
-        """Set whether silence is the row's label by now, and when to look at it again."""
-        if row.due is not None and row.waits and row.due <= self.clock:
-            row.silent = True
+    def _judge(self, row: WaitingRow, clock: int) -> WaitingRow:
+        """The row with whether silence is its label by now, and when to look at it again."""
+        silent = row.silent
+        waits = row.cells is not None and row.label is None and not silent
+        if waits and row.due is not None and row.due <= clock:
+            silent, waits = 1, False
         keep = self._intake.keep_milliseconds
-        if row.waits and row.due is not None:
-            row.wake = row.due
+        if waits and row.due is not None:
+            wake: int | None = row.due
         elif keep is None:
-            row.wake = None
+            wake = None
         elif row.cells is not None:
-            row.wake = row.time + keep
+            wake = row.time + keep
         else:
-            row.wake = max(one.log_time for one in (row.event, row.labelled) if one is not None) + keep
+            wake = max(one for one in (row.event_time, row.label_time) if one is not None) + keep
+        if silent == row.silent and wake == row.wake:
+            return row
+        return WaitingRow._make((*row[:4], silent, *row[5:13], wake))
 
     def _woken(self, woken: Sequence[WaitingRow]) -> list[WaitingRow]:
         """The rows that silence gives a label now; others whose time has come are forgotten."""
-        silent = [row for row in woken if row.waits and row.due is not None and row.due <= self.clock]
-        known = {row.id for row in silent}
+        clock = self.clock
+        waited = [row for row in woken if row.waits and row.due is not None and row.due <= clock]
+        known = {row.id for row in waited}
         forgotten = [row for row in woken if row.id not in known]
-        for row in silent:
-            self._count(row, -1)
-            self._judge(row)
-            self._count(row, 1)
-        for row in forgotten:
-            self._count(row, -1)
-            self.counts["labels forgotten" if row.is_label else "events forgotten"] += 1
+        silent = [self._judge(row, clock) for row in waited]
+        self._count(woken, -1)
+        self._count(silent, 1)
+        self.counts.update("labels forgotten" if row.is_label else "events forgotten" for row in forgotten)
         self._rows.silence(silent)
         self._rows.delete([row.id for row in forgotten])
         return silent
 
-    def _count(self, row: WaitingRow, by: int) -> None:
+    def _count(self, rows: Collection[WaitingRow], by: int) -> None:
         counts = self._rows.facts.counts
-        if row.event is not None or row.labelled is not None:
-            counts["rows"] = counts.get("rows", 0) + by
-        if row.waits:
-            counts["waiting"] = counts.get("waiting", 0) + by
-        elif row.is_label:
-            counts["labels"] = counts.get("labels", 0) + by
+        for name, number in (
+            ("rows", len(rows)),
+            ("waiting", sum(row.waits for row in rows)),
+            ("labels", sum(row.is_label for row in rows)),
+        ):
+            counts[name] = counts.get(name, 0) + by * number
 
     # What is sent ----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, row: WaitingRow) -> _Sample | str | None:
-        """What must have been sent of a row: a sample, :data:`REASON` for a retirement, or nothing yet."""
-        if row.gone:
-            return REASON
+    def _label_of(self, row: WaitingRow) -> str | None:
+        """The label that a row must have been sent with as a sample; None if it must not have been yet."""
         if row.cells is None:
             return None
-        label = row.label if row.label is not None else self._otherwise if row.silent else None
-        return None if label is None else _Sample(row.id, row.time, label, row.cells)
+        return row.label if row.label is not None or not row.silent else self._otherwise
+
+    def _says_more(self, row: WaitingRow, label: str | None, before: WaitingRow | None) -> bool:
+        """Whether what is to be sent of a row, a sample or a retirement, is not what must have been sent before."""
+        if before is None or label is None or before.gone:
+            return before is None or row.gone != before.gone
+        return (label, row.time, row.cells) != (self._label_of(before), before.time, before.cells)
 
     def _messages(self, wanted: Sequence[_Changed], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
         definition, first = self._definition, list(letters)
-        for row, one in wanted:
-            if one == REASON:
-                asked = Retirement(row.id, REASON, 0, time=None if row.event is None else row.event.log_time)
-                value = write_retirement(asked, definition.data_fingerprint)
-                first.append(Outgoing(RETIREMENTS, self.partition, row.id.encode(), value))
-        samples = [one for _, one in wanted if isinstance(one, _Sample)]
+        samples = []
+        for row, label in wanted:
+            if label is not None:
+                samples.append((row, label))
+                continue
+            asked = Retirement(row.id, REASON, 0, time=row.event_time)
+            value = write_retirement(asked, definition.data_fingerprint)
+            first.append(Outgoing(RETIREMENTS, self.partition, row.id.encode(), value))
         self.counts["retirements"] += len(first) - len(letters)
         self.counts["samples"] += len(samples)
-        self.counts["silent"] += sum(row.silent and row.label is None for row, _ in wanted)
+        self.counts["silent"] += sum(row.silent and row.label is None for row, _ in samples)
         most = MESSAGE_ROWS if definition.columns is None else min(MESSAGE_ROWS, most_named_rows(definition.columns))
         parts = list(_in_parts(samples, most))
         for number, part in enumerate(parts, start=1):
@@ -361,19 +361,19 @@ class IntakeProcessor:
             by_name = [NamedQuery(row.id, of, fingerprint) for row, of in zip(rows, named, strict=True)]
             values = [write_named_query(one, definition.columns) for one in by_name]
         else:
-            features, _ = features_by_name(definition, self._columns.table(cells))
+            features, _ = features_by_name(definition, self._columns.table(zip(*cells, strict=True)))
             values = [write_query(Query(row.id, of, fingerprint)) for row, of in zip(rows, features, strict=True)]
         self.counts["queries"] += len(values)
         asked = zip(rows, values, strict=True)
         yield Output((), tuple(Outgoing(QUERIES, self.partition, row.id.encode(), value) for row, value in asked))
 
-    def _encoded(self, samples: Sequence[_Sample]) -> bytes:
+    def _encoded(self, samples: Sequence[tuple[WaitingRow, str]]) -> bytes:
         definition = self._definition
-        table = self._columns.table(from_texts([one.cells for one in samples]))
-        place = {label: code for code, label in enumerate(dict.fromkeys(one.label for one in samples))}
-        codes = np.array([place[one.label] for one in samples], dtype=np.int32)
-        times = np.array([one.time for one in samples], dtype=np.int64)
-        ids = [one.id for one in samples]
+        table = self._columns.table(zip(*from_texts([row.cells for row, _ in samples if row.cells]), strict=True))
+        place = {label: code for code, label in enumerate(dict.fromkeys(label for _, label in samples))}
+        codes = np.array([place[label] for _, label in samples], dtype=np.int32)
+        times = np.array([row.time for row, _ in samples], dtype=np.int64)
+        ids = [row.id for row, _ in samples]
         if definition.columns is not None:
             rows = Samples.of_record(ids, times, tuple(place), codes, np.zeros((len(ids), 0)))
             return write_named_sample_batch(rows, table, definition.columns, definition.data_fingerprint)
@@ -383,15 +383,14 @@ class IntakeProcessor:
         )
 
 
-def _in_parts(samples: Sequence[_Sample], most: int) -> Iterator[list[_Sample]]:
+def _in_parts(samples: Sequence[tuple[WaitingRow, str]], most: int) -> Iterator[Sequence[tuple[WaitingRow, str]]]:
     """The samples of each message, in order: at most so many, and not more than :data:`MESSAGE_BYTES` but for one."""
-    part: list[_Sample] = []
-    size = 0
-    for one in samples:
-        if part and (len(part) >= most or size + len(one.cells) > MESSAGE_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += len(one.cells)
-    if part:
-        yield part
+    start = size = 0
+    for at, (row, _) in enumerate(samples):
+        length = len(row.cells or "")
+        if at > start and (at - start >= most or size + length > MESSAGE_BYTES):
+            yield samples[start:at]
+            start, size = at, 0
+        size += length
+    if samples:
+        yield samples[start:]

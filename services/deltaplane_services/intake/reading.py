@@ -14,12 +14,14 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.arrays import Int64s
 from deltaplane.columns.cells import shown, text_of
+from deltaplane.columns.encoder import Cells
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.definition_file.intake_table import IntakeDefinition, LabelsDefinition, Path
 from deltaplane_services.intake.formats import decoders_of
 from deltaplane_services.intake.formats.change import BadRecord, Change
+from deltaplane_services.intake.paths import at_path, columns_at
 from deltaplane_services.intake.row_cells import RowColumns, as_texts
 from deltaplane_services.processors.letters import Refused
 from deltaplane_services.processors.messages import Record
@@ -76,16 +78,37 @@ class ReadRecords:
     refused: Sequence[Refused] = ()
 
 
-class _Event(NamedTuple):
-    """An event of which all but the cells is known to be good; ``at``: the place of its item."""
+@dataclass
+class _Events:
+    """Events, column by column: the place of each among the items, its record, log time and row, and what it says.
 
-    at: int
-    place: Place
-    record: Record
-    id: str
-    time: int
-    label: str | None
-    cells: list[Any]
+    ``ids``, ``times``, ``labels`` and the ``cells`` of each column are those of the events in ``at`` once they are
+    known to be good.
+    """
+
+    at: list[int] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    log_times: list[int] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    largest: int = 0
+
+    def add(self, at: int, record: Record, log_time: int, change: Change, size: int) -> None:
+        """Add one of ``size`` bytes."""
+        self.at.append(at)
+        self.records.append(record)
+        self.log_times.append(log_time)
+        self.changes.append(change)
+        self.largest = max(self.largest, size)
+
+
+class _Good(NamedTuple):
+    """Events of which all but the cells is known to be good, column by column."""
+
+    events: Sequence[tuple[int, Record]]
+    ids: Sequence[str]
+    times: Sequence[int]
+    labels: Sequence[str | None]
+    cells: Sequence[Sequence[Any]]
 
 
 class _Fault(Exception):
@@ -113,7 +136,8 @@ class RecordReader:
             raise DefinitionError(f"intake.time: {fault}") from None
         numbers_are = "s" if intake.time_unit is None else intake.time_unit
         self._unit = None if intake.time_format else {"s": 1000, "ms": 1}.get(numbers_are)
-        self._parents = _by_parent([path for _, path in intake.fields])
+        parts = [path for path in (intake.time, intake.label) if path is not None]
+        self._paths = columns_at([intake.id, *parts, *(path for _, path in intake.fields)])
         self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._bounded = definition.nested_windows.timed or (
             intake.labels is not None and intake.labels.after_milliseconds is not None
@@ -130,82 +154,136 @@ class RecordReader:
         """
         items: list[Item | None] = []
         faults: list[tuple[Record, _Fault]] = []
-        logs: dict[Place, tuple[Place, list[int], list[int]]] = {}
-        events: list[_Event] = []
+        logs: dict[Place, tuple[list[int], list[int]]] = {}
+        events = _Events()
         labels = self._intake.labels
         for record in records:
             log_time = min(record.log_time, now)
             place = record.topic, record.partition
             if (log := logs.get(place)) is None:
-                log = logs[place] = (place, [], [])
-            log[1].append(record.offset)
-            log[2].append(log_time)
+                log = logs[place] = ([], [])
+            log[0].append(record.offset)
+            log[1].append(log_time)
+            value = record.value
             try:
-                change = self._decode[record.topic](record.key, record.value)
+                change = self._decode[record.topic](record.key, value)
                 if change is None:
                     continue
                 if labels is not None and record.topic == labels.topic:
-                    items.append(self._label_item(labels, log[0], record.offset, change, log_time))
+                    items.append(self._label_item(labels, place, record.offset, change, log_time))
                 elif change.gone:
                     gone = _id_of(change, self._intake.id)
-                    items.append(Item(log[0], record.offset, gone, None, log_time, None, gone=True))
+                    items.append(Item(place, record.offset, gone, None, log_time, None, gone=True))
                 else:
-                    events.append(self._event(len(items), log[0], record, change, log_time))
+                    events.add(len(items), record, log_time, change, len(value or b""))
                     items.append(None)
             except BadRecord as fault:
                 faults.append((record, _Fault(_BAD_RECORD, str(fault))))
             except _Fault as fault:
                 faults.append((record, fault))
-        faults += self._put_cells(events, items)
+        if events.at:
+            good = self._plain_events(events) or self._events(events, faults)
+            faults += self._put_cells(good, items)
         kept = [item for item in items if item is not None]
         return ReadRecords(
             kept,
             self._definition.partitions_of([item.id for item in kept]),
-            {place: np.array(offsets, dtype=np.int64) for place, offsets, _ in logs.values()},
-            {place: np.array(times, dtype=np.int64) for place, _, times in logs.values()},
+            {place: np.array(offsets, dtype=np.int64) for place, (offsets, _) in logs.items()},
+            {place: np.array(times, dtype=np.int64) for place, (_, times) in logs.items()},
             [_refused(record, fault) for record, fault in faults],
         )
 
-    def _put_cells(self, events: Sequence[_Event], items: list[Item | None]) -> list[tuple[Record, _Fault]]:
-        """Put the items of events into their places, and return the faults of those whose cells cannot be read.
+    def _put_cells(self, good: _Good, items: list[Item | None]) -> list[tuple[Record, _Fault]]:
+        """Put the items of events into their places, and return the faults of those that the stream does not admit.
 
         All are looked at together, column by column.
         """
-        if not events:
+        if not good.events:
             return []
-        table = self._columns.table([one.cells for one in events])
-        _, reasons = features_by_name(self._definition, table)
-        read = [one for row, one in enumerate(events) if row not in reasons] if reasons else events
-        for one, text in zip(read, as_texts([one.cells for one in read]), strict=True):
-            items[one.at] = Item(one.place, one.record.offset, one.id, text, one.time, one.label)
-        return [(events[row].record, _Fault(_BAD_VALUE, reason)) for row, reason in reasons.items()]
+        reasons = self._unfit(self._columns.table(good.cells))
+        texts = as_texts(list(zip(*good.cells, strict=True)))
+        for row, (at, record) in enumerate(good.events):
+            if row not in reasons:
+                place = record.topic, record.partition
+                items[at] = Item(place, record.offset, good.ids[row], texts[row], good.times[row], good.labels[row])
+        return [(good.events[row][1], _Fault(_BAD_VALUE, reason)) for row, reason in sorted(reasons.items())]
 
-    def _event(self, at: int, place: Place, record: Record, change: Change, log_time: int) -> _Event:
+    def _unfit(self, table: Mapping[str, Cells]) -> dict[int, str]:
+        """Why some rows of a table are none that a worker admits.
+
+        It would refuse them, too; but a batch of rows is not the record of a user's, which alone can be sent again.
+        """
+        definition = self._definition
+        features, read = features_by_name(definition, table)
+        reasons = dict(read)
+        features, _ = definition.filled(features)
+        _, fits = definition.grid.quantize(features)
+        for row in np.flatnonzero(~fits).tolist():
+            if row not in reasons:
+                reasons[row] = definition.grid.fault(features[row], definition.features)
+        return reasons
+
+    def _plain_events(self, events: _Events) -> _Good | None:
+        """The events, if all of them are such as most are, which is seen column by column; None if one is not."""
+        intake = self._intake
+        columns = iter(self._paths([change.row for change in events.changes]))
+        ids = next(columns)
+        times = events.log_times if intake.time is None else self._plain_times(next(columns), events.log_times)
+        labels: Sequence[Any] = [None] * len(ids)
+        if intake.label is not None:
+            known, labels = self._labels, next(columns)
+            if set(map(type, labels)) != {str} or not known.keys() >= set(labels):
+                return None
+            labels = [known[label] for label in labels]
+        if times is None or events.largest > limits.TEXT_BYTES or set(map(type, ids)) != {str}:
+            return None
+        if not all(ids) or not "".join(ids).isascii() or len(max(ids, key=len)) > limits.ID_BYTES:
+            return None
+        return _Good(list(zip(events.at, events.records, strict=True)), ids, times, labels, list(columns))
+
+    def _plain_times(self, cells: Sequence[Any], log_times: Sequence[int]) -> Sequence[int] | None:
+        """The event times, if all are whole numbers that need no rounding, and none is bogus."""
+        unit = self._unit
+        if unit is None or set(map(type, cells)) != {int}:
+            return None
+        if max(map(abs, cells)) * unit >= limits.EVENT_TIME_MILLISECONDS:
+            return None
+        times = [cell * unit for cell in cells] if unit != 1 else cells
+        if self._bounded:
+            ahead = np.array(times, dtype=np.int64) - np.array(log_times, dtype=np.int64)
+            if int(ahead.max()) > self._definition.max_skew_milliseconds:
+                return None
+        return times
+
+    def _events(self, events: _Events, faults: list[tuple[Record, _Fault]]) -> _Good:
+        """The good ones of the events, looked at one by one; ``faults`` gets those of the others."""
+        rows = []
+        for at, record, log_time, change in zip(
+            events.at, events.records, events.log_times, events.changes, strict=True
+        ):
+            try:
+                rows.append(((at, record), *self._event(record, change, log_time)))
+            except _Fault as fault:
+                faults.append((record, fault))
+        if not rows:
+            return _Good((), (), (), (), ())
+        which, ids, times, labels, cells = zip(*rows, strict=True)
+        return _Good(which, ids, times, labels, list(zip(*cells, strict=True)))
+
+    def _event(self, record: Record, change: Change, log_time: int) -> tuple[str, int, str | None, list[Any]]:
+        """(id, time, label, cells) of an event. Raises :class:`_Fault`."""
         intake, row = self._intake, change.row
         sample_id = _id_of(change, intake.id)
-        time = log_time if intake.time is None else self._time_of(_at(row, intake.time), log_time)
-        label = None if intake.label is None else self._label_of(_at(row, intake.label), intake.label)
-        cells = self._cells_of(row)
+        time = log_time if intake.time is None else self._time_of(at_path(row, intake.time), log_time)
+        label = None if intake.label is None else self._label_of(at_path(row, intake.label), intake.label)
+        cells = [at_path(row, path) for _, path in intake.fields]
         # A text is not longer than the record that it is in.
         if len(record.value or b"") > limits.TEXT_BYTES:
             for column, cell in enumerate(cells):
                 if type(cell) is str and len(cell) > limits.TEXT_BYTES:
                     many = f"{len(cell):,} characters, and may have {limits.TEXT_BYTES:,}"
                     raise _Fault(_BAD_VALUE, f"column {intake.fields[column][0]!r} has a text of {many}")
-        return _Event(at, place, record, sample_id, time, label, cells)
-
-    def _cells_of(self, row: Any) -> list[Any]:
-        """What lies at the paths of the columns, in order; None where nothing does."""
-        cells: list[Any] = [None] * len(self._intake.fields)
-        for path, members in self._parents:
-            parent = _at(row, path)
-            if type(parent) is dict:
-                for column, name in members:
-                    cells[column] = parent.get(name)
-            elif parent is not None:
-                for column, name in members:
-                    cells[column] = _at(parent, (name,))
-        return cells
+        return sample_id, time, label, cells
 
     def _label_item(self, labels: LabelsDefinition, place: Place, offset: int, change: Change, log_time: int) -> Item:
         sample_id = _id_of(change, labels.id)
@@ -215,7 +293,7 @@ class RecordReader:
             return Item(place, offset, sample_id, None, log_time, labels.otherwise, of_label=True)
         label = labels.value
         if labels.label is not None:
-            label = self._label_of(_at(change.row, labels.label), labels.label)
+            label = self._label_of(at_path(change.row, labels.label), labels.label)
         return Item(place, offset, sample_id, None, log_time, label, of_label=True)
 
     def _label_of(self, cell: Any, path: Path) -> str:
@@ -275,36 +353,13 @@ def _time_rule(intake: IntakeDefinition) -> TimeRule:
     return SECONDS_OR_ISO if intake.time_zone is None else TimeRule(TimeUnit("s"), None, LocalZone(intake.time_zone))
 
 
-def _by_parent(paths: Sequence[Path]) -> list[tuple[Path, list[tuple[int, str]]]]:
-    """(where several things lie, the place of each among the paths and its name there)."""
-    parents: dict[Path, list[tuple[int, str]]] = {}
-    for column, path in enumerate(paths):
-        parents.setdefault(path[:-1], []).append((column, path[-1]))
-    return list(parents.items())
-
-
-def _at(row: Any, path: Path) -> Any:
-    """What lies at a path; None if nothing does."""
-    if len(path) == 2 and type(row) is dict and type(within := row.get(path[0])) is dict:
-        # As most paths are, which is a third faster.
-        return within.get(path[1])
-    for name in path:
-        if type(row) is dict:
-            row = row.get(name)
-        elif isinstance(row, list) and name.isdecimal() and int(name) < len(row):
-            row = row[int(name)]
-        else:
-            return None
-    return row
-
-
 def _id_of(change: Change, path: Path) -> str:
     """The id of a change; a key that names a row has the members of the row's primary key alone, side by side."""
-    cell = _at(change.row, path)
+    cell = at_path(change.row, path)
     if type(cell) is str and 0 < len(cell) <= limits.ID_BYTES and cell.isascii():
         return cell
     if cell is None and change.of_key:
-        cell = _at(change.row, path[-1:])
+        cell = at_path(change.row, path[-1:])
     if isinstance(cell, bool) or not isinstance(cell, str | int) or cell == "":
         raise _Fault(_BAD_ID, f"expected an id, a text or a whole number, at {_dotted(path)}, got {shown(cell)}")
     try:

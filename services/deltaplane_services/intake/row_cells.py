@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from deltaplane.columns.encoder import Cells
@@ -25,9 +26,8 @@ class RowColumns:
         rules = definition.columns
         self._columns = [(name, rules is None or isinstance(rules.rule_of(name), NumberRule)) for name in names]
 
-    def table(self, rows: Sequence[Sequence[Any]]) -> dict[str, Cells]:
-        """Column to the cells of some rows, at least one."""
-        columns = zip(*rows, strict=True)
+    def table(self, columns: Iterable[Sequence[Any]]) -> dict[str, Cells]:
+        """Column to its cells, of ``columns`` that each have the cells of all rows, at least one."""
         return {
             name: _numbers(cells) if is_number else list(cells)
             for (name, is_number), cells in zip(self._columns, columns, strict=True)
@@ -50,20 +50,29 @@ def _numbers(cells: Sequence[Any]) -> Cells:
 
 
 def as_texts(rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Each row of cells, of which none is a list or an object, as a list in JSON; all have as many."""
-    if not rows or not rows[0]:
-        return ["[]"] * len(rows)
-    # One call for all is several times as fast. No text of JSON has a line feed within, since it is escaped there.
-    cells = _in_lines(list(itertools.chain.from_iterable(rows)))[1:-1].split(",\n")
-    width = len(rows[0])
-    assert len(cells) == width * len(rows), "no cell is a list or an object"
-    return [f"[{','.join(cells[at : at + width])}]" for at in range(0, len(cells), width)]
+    """Each row of cells, of which none is a list or an object, as a list in JSON."""
+    if not rows:
+        return []
+    try:
+        # One call for all. No text of JSON has a line feed within, since it is escaped there.
+        texts = _encoder.encode_lines(rows)
+    except (UnicodeEncodeError, TypeError):
+        return [json.dumps(row) for row in rows]
+    # It writes null for what is infinite or no number.
+    if b"null" in texts and any(type(cell) is float and not math.isfinite(cell) for row in rows for cell in row):
+        return [json.dumps(row) for row in rows]
+    return texts.decode().split("\n")[:-1]
 
 
 def from_texts(texts: Sequence[str]) -> list[list[Any]]:
     """The rows that :func:`as_texts` has written."""
-    rows: list[list[Any]] = json.loads(f"[{','.join(texts)}]")
+    joined = f"[{','.join(texts)}]"
+    rows: list[list[Any]]
+    try:
+        rows = msgspec.json.decode(joined)
+    except msgspec.MsgspecError:
+        rows = json.loads(joined)
     return rows
 
 
-_in_lines = json.JSONEncoder(separators=(",\n", ":")).encode
+_encoder = msgspec.json.Encoder()

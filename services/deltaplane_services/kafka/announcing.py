@@ -6,6 +6,7 @@ Headers are no part of a message, so that announcements change no byte of it, an
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import TypeAlias
 
 from confluent_kafka import Message
@@ -13,7 +14,7 @@ from confluent_kafka import Message
 from deltaplane.stream.mismatch import ANNOUNCEMENT_BYTES
 from deltaplane_services.processors.topics import TOPICS
 
-__all__ = ["EVERY_SECONDS", "HEADER", "Announcements", "Headers", "announced_by"]
+__all__ = ["EVERY_SECONDS", "HEADER", "Announcements", "Headers", "announced_by", "announced_in"]
 
 HEADER = "deltaplane-definition"
 
@@ -58,7 +59,12 @@ def announced_by(message: Message) -> bytes | None:
     except (UnicodeDecodeError, SystemError):
         # If the name of one header is no text, the client returns none of them.
         return None
+    return announced_in(headers.items() if isinstance(headers, dict) else headers or ())
+
+
+def announced_in(headers: Collection[tuple[str, str | bytes | None]]) -> bytes | None:
+    """The announcement in headers that were read; None if there is none, or it is too long."""
     if not headers:
         return None
-    found = next((header[1] for header in headers if header[0] == HEADER), None)
+    found = next((value for name, value in headers if name == HEADER), None)
     return found if isinstance(found, bytes) and len(found) <= ANNOUNCEMENT_BYTES else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from deltaplane_services.kafka import silence
-from deltaplane_services.kafka.announcing import announced_by
+from deltaplane_services.kafka.announcing import announced_by, announced_in
 from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
     SETTLING_SECONDS,
@@ -52,23 +52,27 @@ ALONE_SECONDS = 30.0
 there is nothing to deliver, or if the brokers are still away."""
 
 
-def record_of(message: Message, prefix: str) -> Record:
+def record_of(message: Message, prefix: str, headers: Callable[[Message], Headers] | None = None) -> Record:
     """The record of a message without an error, as processors take it.
 
-    ``prefix`` is the stream's name; empty if the topic is to keep its whole name.
+    ``prefix`` is the stream's name; empty if the topic is to keep its whole name. ``headers`` reads those of a message;
+    without it the record has none.
     """
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None, "a message without an error has a topic"
     assert partition is not None, "and a partition"
     assert offset is not None, "and an offset"
+    beside = () if headers is None else headers(message)
     return Record(
-        topic=topic.removeprefix(f"{prefix}.") if prefix else topic,
-        partition=partition,
-        offset=offset,
-        log_time=message.timestamp()[1],
-        key=_bytes(message.key()),
-        content=_bytes(message.value()),
-        announced=announced_by(message),
+        topic.removeprefix(f"{prefix}.") if prefix else topic,
+        partition,
+        offset,
+        message.timestamp()[1],
+        _bytes(message.key()),
+        _bytes(message.value()),
+        None,
+        beside,
+        announced_by(message) if headers is None else announced_in(beside),
     )
 
 
@@ -257,10 +261,7 @@ class LogReader:
 
     def _records(self, messages: Sequence[Message]) -> list[Record]:
         """The records of messages without an error."""
-        if self._headers is None:
-            return [record_of(message, self._prefix) for message in messages]
-        headers = self._headers
-        return [record_of(message, self._prefix)._replace(headers=headers(message)) for message in messages]
+        return [record_of(message, self._prefix, self._headers) for message in messages]
 
     def _record(self, message: Message, go_on: Callable[[list[TopicPartition]], object]) -> Record:
         """The record of a message; the stand-in record if it says that a batch does not unpack.
@@ -268,8 +269,7 @@ class LogReader:
         Then ``go_on`` is called with the place behind the batch.
         """
         if not does_not_unpack(message):
-            record = record_of(message, self._prefix)
-            return record if self._headers is None else record._replace(headers=self._headers(message))
+            return record_of(message, self._prefix, self._headers)
         go_on([self.batch_ends.behind(message)])
         return stand_in(record_of(message, self._prefix))
 
