@@ -155,6 +155,17 @@ def test_standard_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path) 
         assert "Exception ignored" not in ended.stderr
 
 
+def test_a_disk_that_is_full_in_the_end_does_not_cost_the_figures_of_the_run(tmp_path: Path) -> None:
+    rows, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    rows.write_text(ROWS)
+    ended = command("replay", rows, *LEAST, "--report", page, within="ulimit -f 40; {}")
+    assert ended.returncode == 2
+    assert "report: " in ended.stderr
+    assert "G-mean" in ended.stdout
+    assert "digest" in ended.stdout
+    assert names_in(tmp_path) == ["rows.csv"]
+
+
 @pytest.mark.parametrize("to_json", [(), ("--json", "-")])
 @pytest.mark.parametrize(("label", "code"), [("label", 0), ("sorted", 1)])
 def test_who_reads_only_the_head_gets_the_exit_code_of_the_run(

@@ -344,11 +344,14 @@ def replay(
     with console.progress(quiet=run.quiet) as show:
         result = run_replay(options, show, pipeline, saved)
     # What is printed may meet a closed pipe, which must cost no file.
-    _write_files(result, run, file)
-    with while_somebody_reads():
-        console.summary(result, quiet=run.quiet)
-        if run.json_to == "-":
-            write_json(result, "-")
+    try:
+        _write_files(result, run, file)
+    finally:
+        # A disk that is full by now must not cost the figures of a long run, too.
+        with while_somebody_reads():
+            console.summary(result, quiet=run.quiet)
+            if run.json_to == "-":
+                write_json(result, "-")
     if code := _exit_code(result):
         raise typer.Exit(code)
 
