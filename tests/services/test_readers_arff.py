@@ -268,3 +268,26 @@ def test_the_fast_path_and_the_exact_path_give_the_same_rows_and_the_same_reason
         exact = read(data, ReaderOptions())
     assert same_bits(fast.features, exact.features)
     assert (fast.labels, fast.line_numbers, fast.refused) == (exact.labels, exact.line_numbers, exact.refused)
+
+
+@pytest.mark.parametrize(
+    ("row", "label"),
+    [
+        ("1,2,q % a comment", "q"),
+        ("1,2,'p %1'\t% with 'quotes' and {braces}", "p %1"),
+        ("{0 1,1 2,2 q} % sparse", "q"),
+        ("{0 1,1 2,2 q}, {1}", "q"),
+        ("{0 1,1 2,2 q} {1.0}", "q"),
+        ("1,2,50%", "50%"),
+    ],
+)
+def test_what_follows_a_row_is_no_part_of_it(row: str, label: str) -> None:
+    header = "@relation r\n@attribute a numeric\n@attribute b numeric\n@attribute c {q,'p %1',50%}\n@data\n"
+    blocks = list(open_rows(io.BytesIO(f"{header}{row}\n1,2,q\n".encode()), ReaderOptions(format="arff")))
+    assert [name for block in blocks for name in block.labels] == [label, "q"]
+
+
+def test_a_sparse_row_with_another_weight_says_so() -> None:
+    data = b"@relation r\n@attribute a numeric\n@attribute c {p,q}\n@data\n{0 1,1 q}, {2.0}\n1,p\n"
+    refused = [one for block in open_rows(io.BytesIO(data), ReaderOptions(format="arff")) for one in block.refused]
+    assert "the instance weight 2.0" in refused[0].reason

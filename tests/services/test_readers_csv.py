@@ -336,3 +336,60 @@ def test_the_rows_of_a_pipe_come_as_it_trickles() -> None:
         rows = Rows(reader)
         assert reader.bytes_read == 16
     assert rows.labels == ["p", "q", "r"]
+
+
+@pytest.mark.parametrize(
+    "line", ['1, "a, b" ,p', '1 ,  "a, b",p', '1,"a, b"  , p', '"1" , "a, b", "p" ', '1,\t"a, b"\t,"p"\t']
+)
+def test_blanks_may_stand_around_quotes(line: str) -> None:
+    data = f'x, "note" , "y"\n{line}\n2, "", q\n'.encode()
+    reader = open_rows(io.BytesIO(data), ReaderOptions("y", ignored=("note",)))
+    blocks = list(reader)
+    assert reader.feature_names == ("x",)
+    assert [label for block in blocks for label in block.labels] == ["p", "q"]
+
+
+def test_a_quote_behind_a_blank_that_encloses_no_cell_is_a_character() -> None:
+    data = b'x,note,y\n1, 5" wide,p\n2, "5" wide,q\n3, 6",p\n4,"" ,q\n'
+    blocks = list(open_rows(io.BytesIO(data), ReaderOptions("y", ignored=("note",))))
+    assert [label for block in blocks for label in block.labels] == ["p", "q", "p", "q"]
+
+
+@pytest.mark.parametrize(
+    ("data", "cure"),
+    [
+        (b"'x','y'\n'1','p'\n", "--quote"),
+        (b"# made by us, twice\nx,y\n1,p\n", "`--comment '#'`"),
+        (b"Report of March,,\nx,z,y\n1,2,p\n", "`--comment 'Report'`"),
+        (b"Report of March\nx,z,y\n1,2,p\n", "`--comment`"),
+    ],
+)
+def test_a_first_line_that_holds_no_names_is_refused_with_the_cure(data: bytes, cure: str) -> None:
+    with pytest.raises(ReaderError) as refused:
+        open_rows(io.BytesIO(data), ReaderOptions("y", format="csv"))
+    assert cure in str(refused.value)
+
+
+def test_a_quoted_line_that_names_the_delimiter_is_none_of_names() -> None:
+    reader = open_rows(io.BytesIO(b'"sep=;"\nx;y\n1;p\n'), ReaderOptions("y"))
+    assert reader.feature_names == ("x",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_two_bytes_a_character_are_recognised_without_a_mark(encoding: str) -> None:
+    data = ("height,label\n" + "".join(f"{at},{'früh' if at % 9 == 0 else 'ok'}\n" for at in range(60))).encode(
+        encoding
+    )
+    reader = open_rows(io.BytesIO(data), ReaderOptions("label"))
+    assert {label for block in reader for label in block.labels} == {"früh", "ok"}
+    assert f"read as {encoding}" in reader.notes[0]
+
+
+@pytest.mark.parametrize("encoding", ["cp1251", "koi8-r", "gb18030", "euc-jp", "big5"])
+def test_another_script_is_not_taken_for_the_windows_encoding_of_the_west(encoding: str) -> None:
+    words = ("норма", "обман") if encoding in ("cp1251", "koi8-r") else ("正常", "異常")
+    data = ("a,y\n" + "".join(f"{at},{words[at % 2]}\n" for at in range(60))).encode(encoding)
+    refused = [one for block in open_rows(io.BytesIO(data), ReaderOptions("y")) for one in block.refused]
+    assert len(refused) == 60
+    reader = open_rows(io.BytesIO(data), ReaderOptions("y", encoding=encoding))
+    assert {label for block in reader for label in block.labels} == set(words)

@@ -2,8 +2,8 @@
 
 A nominal attribute that is used as a feature becomes one feature for each of its values (:mod:`.arff_indicators`).
 Without ``--label`` the label is KEEL's ``@outputs``, else the last attribute, as in Weka. A value that a sparse row
-leaves out is 0, or the first declared value of a nominal attribute. Lines that start with ``%`` are comments. ``?`` is
-a missing value, also of the label.
+leaves out is 0, or the first declared value of a nominal attribute. Lines that start with ``%`` are comments, and so is
+what follows a blank and ``%`` outside of quotes. ``?`` is a missing value, also of the label.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ MOST_NUMERIC_CLASSES = 50
 """The most different values in the first rows with which a numeric attribute may be the label."""
 
 _WEIGHT = re.compile(r"\{\s*([^{}\s]+)\s*\}")
-_COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
+_SPARSE_WITH_WEIGHT = re.compile(r"(\{.*\})\s*,?\s*" + _WEIGHT.pattern, re.DOTALL)
+_COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]|[ \t]%")
+_BEFORE_COMMENT = re.compile(
+    r"""((?:[^'"%\\]|\\.|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![ \t])%)*?)[ \t]+%.*""", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,15 @@ class ArffDialect:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             return Record(end, [], NOT_UTF8)
+        if "%" in text and (before := _BEFORE_COMMENT.fullmatch(text)):
+            text = before[1].rstrip()
         if not text.startswith("{"):
             return self._dense(end, text)
+        weighted = _SPARSE_WITH_WEIGHT.fullmatch(text)
+        if weighted and (refused := _weighted(end, weighted[2])):
+            return refused
         try:
-            return Record(end, self._sparse_cells(text))
+            return Record(end, self._sparse_cells(weighted[1] if weighted else text))
         except ValueError as fault:
             return Record(end, [], str(fault))
 
@@ -75,15 +84,7 @@ class ArffDialect:
         weight = _WEIGHT.fullmatch(cells[-1]) if len(cells) == len(self.left_out) + 1 else None
         if weight is None:
             return Record(end, cells)
-        # Every row counts once here, and so a weight of 1 changes nothing.
-        if _number(weight[1]) == 1:
-            return Record(end, cells[:-1])
-        return Record(
-            end,
-            [],
-            f"the row has the instance weight {clip(weight[1], 40)}, and rows cannot be weighted here; take the weights"
-            " out of the file",
-        )
+        return _weighted(end, weight[1]) or Record(end, cells[:-1])
 
     def _sparse_cells(self, text: str) -> list[str]:
         cells = list(self.left_out)
@@ -97,6 +98,18 @@ class ArffDialect:
             given.add(position)
             cells[position] = value
         return cells
+
+
+def _weighted(end: int, weight: str) -> Record | None:
+    """The refusal of a row with a weight; None for a weight of 1, which changes nothing, as every row counts once."""
+    if _number(weight) == 1:
+        return None
+    return Record(
+        end,
+        [],
+        f"the row has the instance weight {clip(weight, 40)}, and rows cannot be weighted here; take the weights out of"
+        " the file",
+    )
 
 
 def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:

@@ -1,8 +1,8 @@
 """CSV: a delimiter between cells, RFC 4180 quotes, a header of names.
 
-A cell that begins with a quote ends at the next quote that is not doubled; a doubled quote inside it stands for one. A
-quote anywhere else is an ordinary character. The first record holds the names of the columns. If a file is written
-otherwise, that is declared, or recognised from its beginning (:mod:`.csv_head`).
+A cell that begins with a quote ends at the next quote that is not doubled; a doubled quote inside it stands for one.
+Blanks may stand around the quotes. A quote anywhere else is an ordinary character. The first record holds the names of
+the columns. If a file is written otherwise, that is declared, or recognised from its beginning (:mod:`.csv_head`).
 """
 
 from __future__ import annotations
@@ -123,18 +123,23 @@ class CsvDialect:
         """(cells of the record at ``at``, its end); no end if a quote stays open, no cells if a quote is misplaced."""
         delimiter, quote = self.delimiter.encode(), self.quote.encode()
         cells = []
+        blanks = re.compile(rb"[ \t]*") if self.delimiter != "\t" else re.compile(rb" *")
         while True:
-            if data.startswith(quote, at):
-                closing = self._closing_quote(data, at + 1)
+            opening = _end_of(blanks, data, at)
+            if data.startswith(quote, opening) and (opening == at or self._is_whole(data, opening, blanks)):
+                closing = self._closing_quote(data, opening + 1)
                 if closing is None:
                     return None, None
-                cells.append(self._unquoted(data[at + 1 : closing]))
+                cells.append(self._unquoted(data[opening + 1 : closing]))
                 at = closing + 1
+                behind = _end_of(blanks, data, at)
+                if data.startswith((delimiter, b"\n", b"\r"), behind) or behind == len(data):
+                    at = behind
             else:
                 # All cells up to the next quoted one, or to the end of the line.
                 line_end = after_newline(data, at)
-                stop = data.find(delimiter + quote, at, line_end)
-                stop = stop if stop >= 0 else at + len(data[at:line_end].rstrip(b"\r\n"))
+                quoted = re.compile(re.escape(delimiter) + blanks.pattern + re.escape(quote)).search(data, at, line_end)
+                stop = quoted.start() if quoted else at + len(data[at:line_end].rstrip(b"\r\n"))
                 cells += data[at:stop].split(delimiter)
                 at = stop
             if data.startswith(delimiter, at):
@@ -142,6 +147,14 @@ class CsvDialect:
             else:
                 end = after_newline(data, at)
                 return (None if data[at:end].strip(b"\r\n") else cells), end
+
+    def _is_whole(self, data: bytes, opening: int, blanks: re.Pattern[bytes]) -> bool:
+        """Whether the quote behind blanks encloses all of its cell, in its line; else it is an ordinary character."""
+        closing = self._closing_quote(data, opening + 1)
+        if closing is None or closing >= after_newline(data, opening):
+            return False
+        behind = _end_of(blanks, data, closing + 1)
+        return data.startswith((self.delimiter.encode(), b"\n", b"\r"), behind) or behind == len(data)
 
     def _unquoted(self, cell: bytes) -> bytes:
         quote = self.quote.encode()
@@ -162,6 +175,11 @@ class CsvDialect:
             if not data.startswith(2 * quote, at):
                 return at
             at += 2
+
+
+def _end_of(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    found = pattern.match(data, at)
+    return found.end() if found else at
 
 
 def ends_lines_with_newlines(data: bytes) -> bool:

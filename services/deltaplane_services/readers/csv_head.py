@@ -23,7 +23,7 @@ __all__ = ["ROW_NAMES", "Head", "may_be_csv", "open_csv"]
 
 ROW_NAMES = "row_names"
 _DELIMITERS = ",;\t|"
-_SEP_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
+_SEP_LINE = re.compile(rb"\"?sep=(.)\"?\s*", re.IGNORECASE)
 _RULE = re.compile(rb"[-+|=,;\s]*-{3,}[-+|=,;\s]*")
 """A line of dashes between header and rows, as clients of databases write it."""
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -64,6 +64,8 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
     try:
         layout = choose_columns(names, options, source.name)
     except ReaderError as error:
+        if cure := _cure_of_names(head.names, options):
+            raise ReaderError(f"{error} {cure}") from None
         if options.header and any(_is_number(name) for name in head.names):
             raise ReaderError(
                 f"{error} Its first line holds numbers: if it is a row and no header, say `--no-header`; columns are "
@@ -95,6 +97,18 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         )
     reader = TableReader(cutter, layout, found.dialect, options, source)
     return reader.feature_names, reader.blocks()
+
+
+def _cure_of_names(names: Sequence[str], options: ReaderOptions) -> str:
+    """What to do about a first line that holds no names: a comment, a title, or names that are quoted otherwise."""
+    if options.header and options.quote == '"' and all(len(name) > 1 and name[0] == name[-1] == "'" for name in names):
+        return 'Its names stand in single quotes: say `--quote "\'"` to have them read without.'
+    if options.header and options.comment is None and names[0].startswith("#"):
+        return "Its first line begins with #: if that is a comment and the names follow, say `--comment '#'`."
+    if options.header and len(names) > 2 and names[0] and not any(names[1:]):
+        title = names[0].split()[0]
+        return f"Only the first cell of its first line is filled: if it is a title, say `--comment {title!r}`."
+    return ""
 
 
 def _index_without_name(head: Head) -> list[str]:
@@ -159,7 +173,8 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
         raise ReaderError(
             f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and "
             "features were expected. If something else separates its cells, say what with `--delimiter`: a character, "
-            f"or `{BLANKS}` for runs of spaces and tabs."
+            f"or `{BLANKS}` for runs of spaces and tabs. If lines stand above the names, say what they begin with by "
+            "`--comment`, or take them out."
         )
     rows = _sample_rows(sample, line_number, dialect)
     bare = options.header is None and _is_a_row([cell.strip() for cell in record.cells], rows[1:], options, where)

@@ -30,7 +30,10 @@ _NO_RULE_READS = re.compile(r"column (?P<quoted>'.*?'|\".*?\") (?P<fault>[^:;]+)
 _LATE_KEY = re.compile(r"the key `(?P<name>.+)` is none of the first rows", re.DOTALL)
 
 _CURES = (
-    (re.compile("is not UTF-8 text"), "say which encoding the file has, for example `--encoding cp1252`"),
+    (
+        re.compile("is not UTF-8 text"),
+        "say which encoding the file has, for example `--encoding cp1252` or `--encoding gb18030`",
+    ),
     (
         re.compile("the label is missing"),
         "if a usual text for that is a class here, name all classes, as in `--classes None,some`",
@@ -41,6 +44,7 @@ _CURES = (
         re.compile("the row has [0-9]+ cells? and the file"),
         "if other characters separate or enclose cells, `--delimiter` or `--quote`; if the line is none, `--comment`",
     ),
+    (re.compile("is infinite"), "if it stands for a missing value, `--missing-values inf,-inf`"),
     (re.compile("is above the [0-9]+ features"), "say how many there are with `--number-of-features`"),
     (re.compile("it has the index 0"), "if the file counts from 0, `--libsvm-base 0`"),
     (re.compile("outside the grid's range"), "fit a wider grid with `deltaplane grid refit`, or leave `[grid]` out"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
+from deltaplane.columns.inference import FEW_ROWS
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.definition import StreamDefinition
@@ -18,7 +19,7 @@ from deltaplane_services.readers import RowBlock
 from deltaplane_services.readers.arff_format import MOST_NUMERIC_CLASSES
 from deltaplane_services.replay.labels_seen import LabelsSeen
 
-__all__ = ["first_blocks", "marks", "refuse_measurements", "rows_to_fit_on", "with_positive"]
+__all__ = ["first_blocks", "marks", "refuse_measurements", "row_numbers", "rows_to_fit_on", "with_positive"]
 
 
 def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
@@ -77,6 +78,22 @@ def _is_number(label: str) -> bool:
 def marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:
     """Numbers in the first rows float64[n, d] that probably mean "missing"; none for rows that column rules made."""
     return [] if rows is None or definition.columns is not None else likely_fill_values(definition.features, rows)
+
+
+def row_numbers(definition: StreamDefinition, rows: Floats | None) -> list[str]:
+    """Notes on features of the first rows float64[n, d] that number the rows, and so tell their order and nothing else.
+
+    None for rows that column rules made: rules leave such a column out.
+    """
+    if rows is None or definition.columns is not None or len(rows) < FEW_ROWS:
+        return []
+    steps = np.diff(rows, axis=0)
+    count = np.all(np.abs(steps) == 1.0, axis=0) & np.all(steps == steps[:1], axis=0)
+    names = [name for name, counts in zip(definition.features, count.tolist(), strict=True) if counts]
+    return [
+        f"`{name}` numbers the rows, one by one, and is a feature; leave it out with `--ignore {name}`"
+        for name in names
+    ]
 
 
 def first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
