@@ -74,3 +74,18 @@ def test_a_name_is_shortened_only_where_there_is_no_room() -> None:
     value["model"]["features"] = ["spectral band number 4 of ten", "width"]
     narrow = drawn(page_of(value)[1])["weights"]["narrow"]
     assert [below for below, _ in narrow] == [340], "29 characters have room on any other screen"
+
+
+def test_refused_rows_are_counted_by_reason_before_they_stand_one_by_one() -> None:
+    value = vanishing()
+    value["rejected"] = 1210
+    value["rejections"]["reasons"] = [
+        {"reason": "the label is missing", "rows": 3, "examples": [], "cure": None},
+        {"reason": "the feature `a` is …", "rows": 1207, "examples": [], "cure": "leave it out with `--ignore a`"},
+    ]
+    page, parsed = page_of(value)
+    words = parsed.text("td", "th").split("\n")
+    at = words.index("1,207")
+    assert words[at : at + 3] == ["1,207", "the feature `a` is …", "leave it out with `--ignore a`"]
+    assert words[at + 3 : at + 6] == ["3", "the label is missing", "–"]
+    assert page.index("1,207") < page.index("one by one") < page.index("the row has 2 cells")

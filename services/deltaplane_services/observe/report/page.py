@@ -16,7 +16,12 @@ from deltaplane_services.observe.report.pictures import Chart, Line
 from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layouts
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.tiles import tiles_of
-from deltaplane_services.observe.report.value_tables import outcomes_table, rejections_table, settings_table
+from deltaplane_services.observe.report.value_tables import (
+    outcomes_table,
+    refusal_reasons_table,
+    rejections_table,
+    settings_table,
+)
 from deltaplane_services.observe.report.weights import Weights
 
 __all__ = ["figure", "figures", "header", "run_page"]
@@ -231,7 +236,11 @@ def _refused(run: Run) -> Element | None:
     shown = len(run.rejections)
     first = f"; the first {shown}" if shown < run.rejected else ""
     rows = table(rejections_table(run), name="Refused rows", text=True)
-    return element("section", element("h2", f"Refused rows: {kinds}{first}"), rows, class_="card", id="refused")
+    if not run.refusal_reasons:
+        return element("section", element("h2", f"Refused rows: {kinds}{first}"), rows, class_="card", id="refused")
+    reasons = table(refusal_reasons_table(run), name="Refused rows by reason", text=True)
+    each = element("details", element("summary", f"The first {shown} one by one"), rows)
+    return element("section", element("h2", f"Refused rows: {kinds}"), reasons, each, class_="card", id="refused")
 
 
 def _settings(run: Run) -> Element:

@@ -20,7 +20,7 @@ from deltaplane.log.prequential import MOST_POINTS
 from deltaplane_services.observe.report.changes_told import DriftTold, FallTold, drift_told, fall_told
 from deltaplane_services.observe.report.json_fields import NAN, Fields, ReportError, is_number
 
-__all__ = ["LATER_MEASURES", "MEASURES", "Rejection", "Run", "Span", "read_run", "run_of"]
+__all__ = ["LATER_MEASURES", "MEASURES", "RefusalReason", "Rejection", "Run", "Span", "read_run", "run_of"]
 
 MEASURES = ("gmean", "sensitivity", "specificity", "f_measure", "relative_sensitivity", "accuracy")
 LATER_MEASURES = (
@@ -69,6 +69,15 @@ class Rejection:
 
 
 @dataclass(frozen=True)
+class RefusalReason:
+    """Rows that were refused for one reason, and what cures it; empty where nothing is known to."""
+
+    rows: int
+    reason: str
+    cure: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One replay. ``measures`` are those of :data:`MEASURES` and :data:`LATER_MEASURES`; ``intervals`` are their ends.
 
@@ -112,6 +121,7 @@ class Run:
     top: tuple[Mapping[str, float], ...] = ()
     headline: tuple[str, float] | None = None
     served: Mapping[str, float] = field(default_factory=dict)
+    refusal_reasons: tuple[RefusalReason, ...] = ()
     """Rows and measures of what was predicted when rows came whose labels came late; none where they came with them."""
     data: str | None = None
     falls: tuple[FallTold, ...] = ()
@@ -203,6 +213,7 @@ def run_of(value: Any, name: str) -> Run:
         rejected=top.whole("rejected"),
         rejected_by_kind=rejections.table("counts", Fields.whole),
         rejections=tuple(_rejection(item) for item in rejections.parts("first")),
+        refusal_reasons=_reasons(rejections),
         outcomes=top.table("outcomes", Fields.whole),
         confusion={
             (cell.text("truth"), cell.text("predicted")): cell.whole("count") for cell in top.parts("confusion")
@@ -259,6 +270,13 @@ def _served(top: Fields) -> dict[str, float]:
         return {}
     part = top.part("served")
     return {name: part.number(name) for name in ("rows", *MEASURES)} | {"precision": part.later("precision")}
+
+
+def _reasons(rejections: Fields) -> tuple[RefusalReason, ...]:
+    """The reasons, most rows first; summaries of versions before have none."""
+    parts = rejections.parts("reasons") if "reasons" in rejections.value else []
+    found = [RefusalReason(one.whole("rows"), one.text("reason"), one.text_or_none("cure") or "") for one in parts]
+    return tuple(sorted(found, key=lambda one: -one.rows))
 
 
 def _rejection(item: Fields) -> Rejection:

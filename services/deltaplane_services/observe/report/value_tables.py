@@ -9,7 +9,15 @@ from typing import Any
 
 from deltaplane_services.observe.report.record import Run
 
-__all__ = ["LONGEST_VALUE", "Table", "cell", "outcomes_table", "rejections_table", "settings_table"]
+__all__ = [
+    "LONGEST_VALUE",
+    "Table",
+    "cell",
+    "outcomes_table",
+    "refusal_reasons_table",
+    "rejections_table",
+    "settings_table",
+]
 
 LONGEST_VALUE = 160
 """The most characters of a setting that are shown."""
@@ -36,6 +44,12 @@ def cell(value: float, digits: int = 4) -> str:
 def outcomes_table(run: Run) -> Table:
     """Outcomes of samples and retirements."""
     return Table(("outcome", "count"), tuple((name, f"{count:,}") for name, count in run.outcomes.items()))
+
+
+def refusal_reasons_table(run: Run) -> Table:
+    """Refused rows by reason, with what cures it."""
+    rows = ((f"{one.rows:,}", one.reason, one.cure or "–") for one in run.refusal_reasons)
+    return Table(("rows", "reason", "what to do"), tuple(rows))
 
 
 def rejections_table(run: Run) -> Table:
