@@ -150,6 +150,19 @@ def test_a_report_opens_by_itself_and_every_picture_is_drawn_whole_on_any_screen
     check(page, reports[name])
 
 
+def test_what_a_run_is_held_against_is_seen_whole_with_late_labels_too(browser: Browser, tmp_path: Path) -> None:
+    figures = dict.fromkeys(("gmean", "sensitivity", "specificity", "f_measure", "relative_sensitivity"), 0.1234)
+    figures |= dict.fromkeys(("rows", "precision", "kappa", "accuracy"), 0.1234)
+    value = vanishing() | {"served": figures, "baselines": dict.fromkeys(("majority", "last_label", "frozen"), figures)}
+    value |= {"precision": 0.1234, "kappa": 0.1234, "intervals": {name: [0.1234, 0.4321] for name in figures}}
+    value["settings"] |= {"label_delay": "500"}
+    path = tmp_path / "late.html"
+    path.write_text(run_page(run_of(value, "test")), "utf-8")
+    page = opened(browser, path, DESK)
+    assert page.ask("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#against .scroll'))") == 0
+    check(page, path)
+
+
 def test_when_and_why_is_seen_whole_without_scrolling_to_the_side(browser: Browser, reports: dict[str, Path]) -> None:
     page = opened(browser, reports["falling"], PHONE)
     beyond = """[...document.querySelectorAll('#changes .scroll')].map(box => box.scrollWidth - box.clientWidth)"""

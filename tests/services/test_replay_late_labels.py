@@ -17,9 +17,11 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
+from deltaplane_services.observe.report.baselines import baselines_table
 from deltaplane_services.observe.report.compare import comparison, remarks
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
+from deltaplane_services.observe.report.value_tables import cell
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay import figures, run
@@ -179,6 +181,14 @@ def test_a_run_whose_labels_came_late_is_told_from_others_on_its_page_and_beside
         assert rows[f"G-mean of {told}"] == expected
     assert any("as served" in remark for remark in remarks(runs))
     assert not any("as served" in remark for remark in remarks({"a": runs["late"], "b": runs["late"]}))
+
+
+def test_every_figure_of_what_was_served_stands_beside_the_model() -> None:
+    summary = replayed(label_delay=130).summary
+    table = baselines_table(run_of(summary, "it"))
+    served = next(row for row in table.body if row[0] == "the model, as served")
+    keys = ("gmean", "sensitivity", "specificity", "precision", "f_measure", "kappa", "accuracy")
+    assert list(served[1:]) == [cell(summary["served"][key]) for key in keys]
 
 
 def test_a_warning_of_a_run_with_late_labels_holds_what_was_served_against_what_had_come(

@@ -269,7 +269,8 @@ def _served(top: Fields) -> dict[str, float]:
     if top.value.get("served") is None:
         return {}
     part = top.part("served")
-    return {name: part.number(name) for name in ("rows", *MEASURES)} | {"precision": part.later("precision")}
+    later = {name: part.later(name) for name in ("precision", "kappa", "matthews", "false_alarms_per_1000_rows")}
+    return {name: part.number(name) for name in ("rows", *MEASURES)} | later
 
 
 def _reasons(rejections: Fields) -> tuple[RefusalReason, ...]:
