@@ -513,6 +513,26 @@ def test_labels_whose_events_do_not_come_are_an_alert(kafka: RunningKafka, tmp_p
         scene.fires("DeltaplaneLabelsWithoutEvents", stream=scene.name)
 
 
+def test_a_schema_registry_that_does_not_answer_is_an_alert(kafka: RunningKafka, tmp_path: Path) -> None:
+    if reason := distribution.why_none():
+        not_run.give_up("PROMETHEUS", reason)
+    name, (port, nobody) = Rows.stream_name("unregistered"), free_ports(2)
+    shop, rules = MadeShop(kafka.bootstrap, name, seed=3), hurried(DEPLOY / "alerts.yml", FACTOR, tmp_path)
+    intake = {key: value for key, value in shop.intake().items() if key != "time_unit"}
+    intake |= {"format": "confluent-avro", "labels": {**intake["labels"], "format": "json"}}
+    registry = f"http://127.0.0.1:{nobody}"
+    with (
+        stream_of(tmp_path / "s", name, kafka.bootstrap, intake, registry=registry, input=INPUT) as stream,
+        running(tmp_path, [f"127.0.0.1:{port}"], rules, PACE) as prometheus,
+    ):
+        scene = Scene(stream, Feed(stream, seed=3), prometheus)
+        scene.start("intake", port)
+        scene.silent("DeltaplaneRegistrySilent")
+        shop.send(shop.payments, "a", b"\0\0\0\0\x09\2\2", FIRST_PAYMENT)
+        shop.flush()
+        scene.fires("DeltaplaneRegistrySilent", stream=scene.name)
+
+
 # A server of answers ----------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,13 @@ _UNKNOWN = frozenset({40401, 40402, 40403})
 """Its numbers for a subject, a version and a schema that it does not have."""
 
 
+def _without_login(url: str) -> str:
+    """An address without the user and the password that its client takes from it, for messages."""
+    scheme, found, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
+
+
 class Registry:
     """A registry and its client, made of properties of confluent-kafka's ``SchemaRegistryClient``, ``url`` among them.
 
@@ -43,7 +50,7 @@ class Registry:
             from confluent_kafka.schema_registry.error import SchemaRegistryError
         self._answered, self._misframed = SchemaRegistryError, KafkaException
         self._unanswered = _httpx_compat.httpx.HTTPError
-        self.url = str(properties["url"])
+        self.url = _without_login(str(properties["url"]))
         self._unknown: dict[str, tuple[float, str]] = {}
         # It tells of each question, and of none that would need telling.
         for name in ("httpx2", "httpx"):
