@@ -6,7 +6,7 @@ can recover (claim again, rebuild). Confluent's client is used from one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.kafka.announcing import Announcements
+from deltaplane_services.kafka.announcing import Announcements, Headers
 from deltaplane_services.kafka.letter_headers import headers_beside
 from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
@@ -156,30 +156,58 @@ class Publisher:
 
         Raises :class:`DeliveryFailed` and :class:`NotAllowed`.
         """
-        place: list[int] = []
+        return self.publish_all_and_wait([record])[0]
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
+    def publish_all_and_wait(self, records: Sequence[Outgoing]) -> list[int]:
+        """The offset of each of some records that are published, once every in-sync replica has all of them.
+
+        They travel together, so that thousands take hardly longer than one. Raises :class:`DeliveryFailed` and
+        :class:`NotAllowed`; then some of them may have arrived.
+        """
+        offsets: dict[int, int] = {}
+
+        def delivered(at: int, error: KafkaError | None, message: Message) -> None:
             self._delivered(error, message)
             offset = message.offset()
             if error is None and offset is not None:
-                place.append(offset)
+                offsets[at] = offset
 
-        topic = f"{self._before}{record.topic}"
-        try:
-            self._producer.produce(
-                topic,
-                value=record.value,
-                key=record.key,
-                partition=record.partition,
-                on_delivery=delivered,
-                headers=self._announcements.always(),
-            )
-        except (BufferError, KafkaException) as fault:
-            raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+        announced: set[tuple[str, int]] = set()
+        for at, record in enumerate(records):
+            # The first of each partition has the announcement beside it.
+            place = record.topic, record.partition
+            headers = [] if place in announced else self._announcements.always()
+            announced.add(place)
+            self._hand_over(record, partial(delivered, at), headers)
         self.flush()
-        if not place:
-            raise DeliveryFailed(f"publish to {topic}-{record.partition}: no acknowledgement")
-        return place[0]
+        if len(offsets) < len(records):
+            lacking = next(record for at, record in enumerate(records) if at not in offsets)
+            raise DeliveryFailed(
+                f"publish to {self._before}{lacking.topic}-{lacking.partition}: no acknowledgement of"
+                f" {len(records) - len(offsets):,} of {len(records):,} records"
+            )
+        return [offsets[at] for at in range(len(records))]
+
+    def _hand_over(self, record: Outgoing, on_delivery: Callable[..., None], headers: Headers) -> None:
+        """Hand a record over to the client; wait while its queue is full. Raises :class:`DeliveryFailed`."""
+        topic = f"{self._before}{record.topic}"
+        while True:
+            self.check()
+            try:
+                self._producer.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    on_delivery=on_delivery,
+                    headers=headers,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as fault:
+                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+            else:
+                return
 
     def check(self) -> None:
         """Process the delivery reports that have come. Raises as :meth:`publish` does if a delivery has failed."""

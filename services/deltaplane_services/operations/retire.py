@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deltaplane.errors import WireError
+from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.log.records import Receipt
 from deltaplane.stream.definition import StreamDefinition
@@ -119,10 +120,10 @@ class _Asked:
         return all(answer.model_version is not None for answer in self.answers.values())
 
     def publish(self) -> None:
-        """Publish the retirements. Raises :class:`DeliveryFailed`."""
-        out = publisher(self._settings, "site")
-        for sample_id, record in self._records.items():
-            self._at[record.partition, out.publish_and_wait(record)] = sample_id
+        """Publish the retirements, all together. Raises :class:`DeliveryFailed`."""
+        offsets = publisher(self._settings, "site").publish_all_and_wait(list(self._records.values()))
+        for (sample_id, record), offset in zip(self._records.items(), offsets, strict=True):
+            self._at[record.partition, offset] = sample_id
 
     def take_receipt(self, record: Record) -> None:
         """Note a receipt if it is of one of these retirements."""
@@ -136,17 +137,21 @@ class _Asked:
 
     def take_accepted(self, tiles: AcceptedTiles) -> None:
         """Take the receipts whose tiles were accepted as answers."""
-        for answer in list(self.answers.values()):
-            true = [receipt for receipt in self._said[answer.id] if tiles.are_accepted(receipt)]
-            if answer.receipt is None and true:
-                self.answers[answer.id] = replace(answer, receipt=true[-1])
+        for sample_id in [one for one in self._said if self.answers[one].receipt is None]:
+            true = [receipt for receipt in self._said[sample_id] if tiles.are_accepted(receipt)]
+            if true:
+                self.answers[sample_id] = replace(self.answers[sample_id], receipt=true[-1])
 
     def take_models(self, models: Sequence[Model]) -> None:
         """Note for each receipt the first of these models that contains its tile."""
+        # Thousands of retirements may have a tile in common, which is looked for once.
+        first: dict[tuple[Source, int], int | None] = {}
         for answer in list(self.answers.values()):
             receipt = answer.receipt
             if receipt is None or answer.model_version is not None:
                 continue
-            with_it = [model.version for model in models if model.contains(receipt.source, receipt.sequence)]
-            if with_it:
-                self.answers[answer.id] = replace(answer, model_version=with_it[0])
+            tile = receipt.source, receipt.sequence
+            if tile not in first:
+                first[tile] = next((model.version for model in models if model.contains(*tile)), None)
+            if first[tile] is not None:
+                self.answers[answer.id] = replace(answer, model_version=first[tile])
