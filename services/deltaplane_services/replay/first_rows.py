@@ -87,7 +87,8 @@ def row_numbers(definition: StreamDefinition, rows: Floats | None) -> list[str]:
     """
     if rows is None or definition.columns is not None or len(rows) < FEW_ROWS:
         return []
-    steps = np.diff(rows, axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.diff(rows, axis=0)
     count = np.all(np.abs(steps) == 1.0, axis=0) & np.all(steps == steps[:1], axis=0)
     names = [name for name, counts in zip(definition.features, count.tolist(), strict=True) if counts]
     return [

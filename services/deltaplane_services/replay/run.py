@@ -41,6 +41,7 @@ from deltaplane_services.replay.first_rows import (
     first_blocks,
     marks,
     refuse_measurements,
+    row_numbers,
     rows_to_fit_on,
     with_positive,
 )
@@ -139,6 +140,7 @@ def replay(
         if saved is not None:
             run.go_on_from(saved)
         run.marks = choice.marks or marks(definition, rows)
+        run.row_numbers = [] if options.shuffle is not None else row_numbers(definition, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -182,6 +184,7 @@ class _Run:
         self.definition = feed.definition
         self.ended_early: str | None = None
         self.marks: list[FillValue] = []
+        self.row_numbers: list[str] = []
         self.chosen: str | None = None
         self.file: PredictionFile | None = None
         self._reader = reader
@@ -328,7 +331,7 @@ class _Run:
     def _notes(self, positive: str | None, *, chosen: bool) -> tuple[str, ...]:
         classes = self.definition.classes
         declared = classes.names or ((classes.positive,) if classes.positive is not None else ())
-        notes = [*self._reader.notes, *self._labels.notes(declared)]
+        notes = [*self._reader.notes, *self.row_numbers, *self._labels.notes(declared)]
         rare = positive if chosen else self.chosen
         if rare is not None:
             against = " against all others," if classes.positive is not None else ""
