@@ -177,6 +177,7 @@ def test_a_row_is_not_taken_for_names_and_a_saved_index_not_for_a_label(tmp_path
     (file := tmp_path / "a.csv").write_text("".join(f"{at}.5,{at % 7},p\n" for at in range(60)), "utf-8")
     with pytest.raises(ReaderError, match=r"first line of .* holds numbers, 0.5, 0, p: .* say `--no-header`"):
         run(str(file))
+    assert "60 rows: 2 of 2 columns become" in run(str(file), "--label", "3")
     assert "60 rows: 3 of 3 columns become" in run(str(file), "--no-header", "--features", "1,2", "--features", "3")
     rows = pa.table({"a": list(range(60)), "b": ["x", "y"] * 30, "__index_level_0__": list(range(60))})
     pq.write_table(rows, tmp_path / "b.parquet")

@@ -60,7 +60,8 @@ def inspect(
         missing=written.missing_values or (),
     )
     options = reader_options(DefinitionFile(input=written))
-    found = inspect(first_rows(file, options), Roles(label, id_column, time), said)
+    roles = Roles(label, id_column, time)
+    found = inspect(first_rows(file, options, roles.named.values()), roles, said)
     decisions = found.inferred.decisions
     width = min(40, max(len(one.column) for one in decisions))
     for one in decisions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -59,10 +59,11 @@ class Inspected:
     labels: tuple[tuple[str, int], ...]
 
 
-def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> FirstRows:
+def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None, named: Iterable[str] = ()) -> FirstRows:
     """All columns of the first rows of a file, read by the readers of ``replay``.
 
-    ``options`` say how the file is written. Raises ReaderError if it cannot be read, has no rows, or is LIBSVM.
+    ``options`` say how the file is written, and ``named`` are columns that the caller knows. Raises ReaderError if it
+    cannot be read, has no rows, or is LIBSVM.
     """
     seen: list[FirstRows] = []
 
@@ -71,7 +72,7 @@ def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> 
 
     try:
         # Opening is enough: the reader calls ``look``, then raises Looked.
-        with open_rows(source, replace(options or ReaderOptions(), look=look)):
+        with open_rows(source, replace(options or ReaderOptions(), look=look, looked_for=tuple(named))):
             pass
     except Looked:
         return seen[0]

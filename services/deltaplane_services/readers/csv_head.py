@@ -204,12 +204,13 @@ def _is_a_row(cells: Sequence[str], rows: Sequence[Sequence[str]], options: Read
     Numbers that count the columns are names. Raises ReaderError if a number may be a name and a place.
     """
     numbers = sum(map(_is_number, cells))
-    named = set(options.features or ())
-    if named and all(_is_place(name, len(cells)) for name in named) and not named.intersection(cells):
+    features = set(options.features or ())
+    if features and all(_is_place(name, len(cells)) for name in features) and not features.intersection(cells):
         return True
     if 2 * numbers < len(cells) or _are_counted(cells):
         return False
-    wanted = {name for name in (options.label, options.id, options.time, *(options.features or ())) if name is not None}
+    named = (options.label, options.id, options.time, *(options.features or ()), *options.looked_for)
+    wanted = {name for name in named if name is not None}
     are_places = all(_is_place(name, len(cells)) for name in wanted)
     if not wanted or not are_places or (numbers < len(cells) and not _come_again(cells, rows)):
         return False

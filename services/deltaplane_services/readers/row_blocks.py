@@ -183,7 +183,7 @@ class ReaderOptions:
     Rules: ``encoder`` has the rules by which columns become features. Without it, ``decide`` chooses them from the
     cells of the first rows and the labels of these (``""`` for none), unless all are numbers and ``fill_in``
     does not ask for rules all the same. Without either, each column that is no label, id or time is a feature. With
-    ``look`` a file is not read but looked at, all of its columns alike.
+    ``look`` a file is not read but looked at, all of its columns alike; ``looked_for`` are names that matter then.
     """
 
     label: str | None = None
@@ -214,6 +214,7 @@ class ReaderOptions:
     decide: Decide | None = None
     fill_in: bool = False
     look: Look | None = None
+    looked_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_times()
