@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ __all__ = [
     "TOO_MANY_CLASSES",
     "WRONG_PARTITION",
     "AdmittedSamples",
+    "NoIds",
     "Refusal",
     "Retirement",
     "Samples",
@@ -44,6 +45,20 @@ WRONG_PARTITION = "wrong partition"
 
 _SHOWN = 64
 """The largest number of characters of an id, and of names of classes, that a refusal repeats."""
+
+
+class NoIds(Sequence[str]):
+    """The ids of n rows that have none: each is ``-``, which is usable, and nobody looks at them one by one."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: Any) -> Any:
+        places = range(self._count)[at]
+        return NoIds(len(places)) if isinstance(places, range) else "-"
 
 
 @dataclass(frozen=True)
@@ -345,6 +360,8 @@ def usable(text: str, limit_bytes: int) -> bool:
 
 def usable_each(texts: Sequence[str], limit_bytes: int) -> Flags:
     """bool[n]: which of n texts are :func:`usable`."""
+    if isinstance(texts, NoIds):
+        return np.ones(len(texts), dtype=np.bool_)
     lengths = set(map(len, texts))
     if 0 not in lengths and 4 * max(lengths, default=0) <= limit_bytes:
         return np.ones(len(texts), dtype=np.bool_)

@@ -10,9 +10,10 @@ import numpy as np
 
 from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.sample import AdmittedSamples, Refusal, Samples, admit
+from deltaplane.stream.sample import AdmittedSamples, NoIds, Refusal, Samples, admit
 from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane_services.readers.arrow_columns import ArrowRows
+from deltaplane_services.readers.coded_texts import codes_of
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 
 __all__ = [
@@ -28,8 +29,6 @@ __all__ = [
 UNREAD = "unread"
 """The kind of refusal of a row that the reader could not make numbers of."""
 
-_NO_ID = "-"
-
 
 def samples_of_block(block: RowBlock) -> Samples:
     """The rows of a block as samples of no log, each numbered by its place in the file.
@@ -39,10 +38,8 @@ def samples_of_block(block: RowBlock) -> Samples:
     times = block.event_times_milliseconds
     if times is None:
         times = np.zeros(len(block), dtype=np.int64)
-    table = tuple(dict.fromkeys(block.labels))
-    place = {label: code for code, label in enumerate(table)}
-    codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
-    ids = [_NO_ID] * len(block) if block.ids is None else block.ids
+    table, codes = codes_of(block.labels)
+    ids = NoIds(len(block)) if block.ids is None else block.ids
     # No log says when rows of a table came, so that no event time is ahead of it.
     samples = Samples.of_record(ids, times, table, codes, block.features)
     return replace(samples, rows=block.line_numbers, log_times=times)

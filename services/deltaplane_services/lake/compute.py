@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,11 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.history import History
 from deltaplane.log.partial import Partial
 from deltaplane.window.outcomes import SampleOutcome
-from deltaplane_services.lake.last_versions import LastBy, losers_of, suspects_of
+from deltaplane_services.lake.last_versions import LastBy, losers_of
 from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
-__all__ = ["MOST_ROWS_WITH_IDS", "Computing", "OpenSums", "compute_history", "mark_of"]
-
-MOST_ROWS_WITH_IDS = 200_000_000
-"""Rows of a table whose ids are resolved in memory, 16 bytes each while their hashes are sorted: 3 GB."""
+__all__ = ["Computing", "OpenSums", "compute_history", "mark_of"]
 
 _MARK_DIGITS = 16
 
@@ -76,33 +73,26 @@ def compute_history(
 
 def _resolved(sums: TableSums, summed: SummedTable, computing: Computing) -> tuple[Partial, Collection[str]]:
     """(what the rows that count add up to, the retired ids that had rows)."""
-    rows = sum(map(len, summed.hashes))
-    if rows > MOST_ROWS_WITH_IDS:
-        raise LakeError(
-            f"{sums.table.name}: the ids of {MOST_ROWS_WITH_IDS:,} rows can be resolved in memory, and it has"
-            f" {rows:,}; where no id comes twice and none is retired, leave --id out; else compute its parts by id"
-        )
-    retired = sums.hashes(sorted(computing.retired))
-    suspects = {number: at for number, at in enumerate(suspects_of(summed.hashes, retired)) if len(at)}
-    versions = sums.versions(suspects)
-    losers = losers_of(versions, computing.retired, computing.last_by or "place")
-    replaced = {number: of_file.replaced for number, of_file in losers.items()}
-    if computing.last_by is None and sums.table.is_delta and (number := _first_with_any(replaced)) is not None:
-        raise DefinitionError(
-            f"{sums.table.name}: ids come several times (in {sums.table.files[number].name}, for one), and the files of"
-            " a Delta table are in no order; say which version counts: --last-by time with --time COLUMN"
-        )
-    out = {number: np.union1d(of_file.replaced, of_file.retired) for number, of_file in losers.items()}
-    counts = {
-        str(SampleOutcome.REPLACED): sum(map(len, replaced.values())),
-        str(SampleOutcome.RETIRED_ID): sum(len(of_file.retired) for of_file in losers.values()),
-    }
-    gone = {one for of_file in versions.values() for one in of_file.ids if one in computing.retired}
+    out: dict[int, Int64s] = {}
+    gone = set[str]()
+    rows = {SampleOutcome.REPLACED: 0, SampleOutcome.RETIRED_ID: 0}
+    for suspects in summed.hashes.suspects(sums.hashes(sorted(computing.retired))):
+        versions = sums.versions(suspects)
+        losers = losers_of(versions, computing.retired, computing.last_by or "place")
+        for number, of_file in sorted(losers.items()):
+            if computing.last_by is None and sums.table.is_delta and len(of_file.replaced):
+                raise DefinitionError(
+                    f"{sums.table.name}: ids come several times (in {sums.table.files[number].name}, for one), and the"
+                    " files of a Delta table are in no order; say which version counts: --last-by time with --time"
+                    " COLUMN"
+                )
+            rows[SampleOutcome.REPLACED] += len(of_file.replaced)
+            rows[SampleOutcome.RETIRED_ID] += len(of_file.retired)
+            of_part = np.union1d(of_file.replaced, of_file.retired)
+            out[number] = np.union1d(out[number], of_part) if number in out else of_part
+        gone |= {one for of_file in versions.values() for one in of_file.ids if one in computing.retired}
+    counts = {str(outcome): count for outcome, count in rows.items()}
     return summed.partial.without(sums.part(out).statistics, counts), gone
-
-
-def _first_with_any(rows: Mapping[int, Int64s]) -> int | None:
-    return next((number for number, at in sorted(rows.items()) if len(at)), None)
 
 
 def _facts(table: LakeTable, columns: ColumnsOfTable, summed: SummedTable, computing: Computing) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +34,13 @@ class SummedFile:
     """What a file adds up to; ``rows`` are those that its definition admits.
 
     ``hashes`` int64[rows] of the ids are empty unless they were asked for.
-    ``ids``: the CRC-32 of all ids, each followed by a zero byte; 0 without a column of ids.
+    ``ids``: the CRC-32 of all ids, each followed by a zero byte; 0 without a column of ids. ``id_bytes``: these bytes.
     """
 
     partial: Partial
     hashes: Int64s
     ids: int
+    id_bytes: int = 0
 
     @property
     def rows(self) -> int:
@@ -67,17 +68,21 @@ class FileSums:
     definition: StreamDefinition
     options: ReaderOptions
 
-    def whole(self, path: Path, name: str, *, hashes: bool) -> SummedFile:
-        """What all rows of a file add up to; ``name`` is that of the file in examples of refused rows."""
-        total, crc = Partial.zero(self.definition), 0
+    def whole(self, path: Path, name: str, *, hashes: bool, span: tuple[int, int] | None = None) -> SummedFile:
+        """What all rows of a file add up to; ``name`` is that of the file in examples of refused rows.
+
+        ``span``: of a Parquet file only the row groups from the first to before the second number.
+        """
+        total, crc, id_bytes = Partial.zero(self.definition), 0, 0
         of_ids: list[Int64s] = [_NOTHING]
-        for block, admitted, refused in self._blocks(path, name):
+        for block, admitted, refused in self._blocks(path, name, span):
             total = total + partial_of_admitted(self.definition, block, admitted, refused, f"{name}: ")
             if self.options.id is not None:
-                crc = zlib.crc32("".join(f"{one}\0" for one in admitted.ids).encode("utf-8", "surrogatepass"), crc)
+                texts = "".join(f"{one}\0" for one in admitted.ids).encode("utf-8", "surrogatepass")
+                crc, id_bytes = zlib.crc32(texts, crc), id_bytes + len(texts)
             if hashes:
                 of_ids.append(hashes_of(admitted.ids, len(admitted)))
-        return SummedFile(total, np.concatenate(of_ids), crc)
+        return SummedFile(total, np.concatenate(of_ids), crc, id_bytes)
 
     def rows(self, path: Path, name: str, ordinals: Int64s) -> RowsOfFile:
         """The ids and times of the rows at some ordinals int64[n], which ascend."""
@@ -107,11 +112,11 @@ class FileSums:
             if end == len(ordinals):
                 return
 
-    def blocks(self, path: Path, name: str) -> Iterator[RowBlock]:
-        """The rows of a file, in order; ``name`` is that of the file in errors."""
+    def blocks(self, path: Path, name: str, span: tuple[int, int] | None = None) -> Iterator[RowBlock]:
+        """The rows of a file, in order; ``name`` is that of the file in errors. ``span``: see :meth:`whole`."""
         if is_empty_parquet(path):
             return
-        with open_rows(path, self.options) as reader:
+        with open_rows(path, replace(self.options, row_groups=span)) as reader:
             check_features(self.definition, reader.feature_names, name)
             yield from reader
 
@@ -119,8 +124,10 @@ class FileSums:
         """The rows of a block that the definition admits."""
         return admitted_of_block(self.definition, block)[0]
 
-    def _blocks(self, path: Path, name: str) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
-        for block in self.blocks(path, name):
+    def _blocks(
+        self, path: Path, name: str, span: tuple[int, int] | None = None
+    ) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
+        for block in self.blocks(path, name, span):
             yield (block, *admitted_of_block(self.definition, block))
 
 

@@ -58,9 +58,7 @@ class TableOfHistory:
         with TableSums(self._pinned(), self.columns, self.processes) as sums:
             summed = sums.whole(hashes=True, told=self.told)
             self._check_files(summed.facts)
-            wanted = sums.hashes(ids)
-            at = {number: np.flatnonzero(np.isin(of_file, wanted)) for number, of_file in enumerate(summed.hashes)}
-            versions = sums.versions({number: rows.astype(np.int64) for number, rows in at.items() if len(rows)})
+            versions = sums.versions(summed.hashes.having(sums.hashes(ids)))
             older = losers_of(versions, frozenset(), self.history.facts["last_by"] or "place")
             kept, found = {}, set[str]()
             for number, of_file in versions.items():

@@ -25,6 +25,7 @@ from deltaplane.wire import read_partial, write_partial
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.block_sums import partial_of_batches
 from deltaplane_services.lake.file_sums import FileSums
+from deltaplane_services.lake.hashes_of_ids import HashesOfIds
 from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable
 from deltaplane_services.produce.feed_options import reader_options
@@ -85,7 +86,9 @@ class SparkSums(TableSums):
         paths = [(str(self.table.files[at].path.resolve()), self.table.files[at].name) for at in chosen]
         partial, facts = sum_of_files(spark_session(), paths, self._columns.tables)
         told(len(chosen), len(chosen))
-        return SummedTable(partial, [{key: one[key] for key in ("name", "rows", "digest", "ids")} for one in facts], ())
+        return SummedTable(
+            partial, [{key: one[key] for key in ("name", "rows", "digest", "ids")} for one in facts], HashesOfIds()
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,8 +17,11 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_partial
 from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
+from deltaplane_services.lake.file_sums import SummedFile
+from deltaplane_services.lake.hashes_of_ids import HashesOfIds
 from deltaplane_services.lake.last_versions import Versions
 from deltaplane_services.lake.processes import Job, Processes
+from deltaplane_services.lake.spans import joined, spans_of
 from deltaplane_services.lake.tables import LakeFile, LakeTable
 from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderOptions, format_of_name
@@ -93,11 +96,11 @@ def _has_typed_times(file: LakeFile, options: ReaderOptions) -> bool:
 
 @dataclass(frozen=True)
 class SummedTable:
-    """What the files add up to: all together, and ``facts`` of each; ``hashes`` of their ids, int64[rows] each."""
+    """What the files add up to: all together, and ``facts`` of each; ``hashes`` of their ids if they were asked for."""
 
     partial: Partial
     facts: Sequence[Mapping[str, Any]]
-    hashes: Sequence[Int64s]
+    hashes: HashesOfIds
 
 
 class TableSums:
@@ -106,22 +109,44 @@ class TableSums:
     def __init__(self, table: LakeTable, columns: ColumnsOfTable, processes: int) -> None:
         self.table = table
         self._definition = columns.definition
-        self.processes = Processes(table.name, columns.tables, min(processes, len(table.files)))
+        self._spans = [spans_of(file.path, file.name) for file in table.files]
+        self.processes = Processes(table.name, columns.tables, min(processes, sum(map(len, self._spans))))
 
     def whole(self, files: Collection[int] | None = None, *, hashes: bool, told: Told = ignore_progress) -> SummedTable:
         """What the files add up to; or those of some numbers alone."""
         chosen = list(range(len(self.table.files)) if files is None else files)
         total = Partial.zero(self._definition)
         facts: dict[int, Mapping[str, Any]] = {}
-        of_ids: dict[int, Int64s] = {}
-        jobs = (self._job(number, "whole", hashes=hashes) for number in chosen)
-        for key, (head, parts) in self.processes.results(jobs):
-            assert isinstance(key, int), "jobs on files have their numbers"
-            total = total + read_partial(parts[0], self._definition)
-            facts[key] = {"name": self.table.files[key].name, **head["facts"]}
-            of_ids[key] = np.frombuffer(parts[1], dtype=np.int64)
+        of_ids = HashesOfIds()
+        under_way: dict[int, dict[int, SummedFile]] = {number: {} for number in chosen}
+        for key, (head, parts) in self.processes.results(self._whole_jobs(chosen, hashes=hashes)):
+            assert isinstance(key, tuple), "jobs on spans have the number of the file and the place of the span"
+            number, place = key
+            span = SummedFile(
+                read_partial(parts[0], self._definition),
+                np.frombuffer(parts[1], dtype=np.int64),
+                head["facts"]["ids"],
+                head["id_bytes"],
+            )
+            spans = under_way[number]
+            spans[place] = span
+            if len(spans) < len(self._spans[number]):
+                continue
+            found = joined([spans[at] for at in range(len(spans))])
+            del under_way[number]
+            total = total + found.partial
+            known = {"rows": found.rows, "digest": found.partial.digest(), "ids": found.ids}
+            facts[number] = {"name": self.table.files[number].name, **known}
+            of_ids.add(number, found.hashes)
             told(len(facts), len(chosen))
-        return SummedTable(total, [facts[number] for number in chosen], [of_ids[number] for number in chosen])
+        return SummedTable(total, [facts[number] for number in chosen], of_ids)
+
+    def _whole_jobs(self, chosen: Iterable[int], *, hashes: bool) -> Iterator[Job]:
+        """A job for each span of some files; its key is (number of the file, place of the span)."""
+        for number in chosen:
+            for place, span in enumerate(self._spans[number]):
+                job = self._job(number, "whole", hashes=hashes, span=span)
+                yield replace(job, key=(number, place))
 
     def versions(self, ordinals: Mapping[int, Int64s]) -> dict[int, Versions]:
         """Number of a file to the ids and times of its rows at some ordinals int64[n]."""

@@ -29,9 +29,10 @@ _Result = tuple[Mapping[str, Any], Sequence[bytes]]
 
 
 def _whole(sums: FileSums, job: Mapping[str, Any], _parts: Sequence[bytes]) -> _Result:
-    found = sums.whole(Path(job["path"]), job["name"], hashes=job["hashes"])
+    span = job.get("span")
+    found = sums.whole(Path(job["path"]), job["name"], hashes=job["hashes"], span=span and (span[0], span[1]))
     facts = {"rows": found.rows, "digest": found.partial.digest(), "ids": found.ids}
-    return {"facts": facts}, [write_partial(found.partial), found.hashes.tobytes()]
+    return {"facts": facts, "id_bytes": found.id_bytes}, [write_partial(found.partial), found.hashes.tobytes()]
 
 
 def _rows(sums: FileSums, job: Mapping[str, Any], parts: Sequence[bytes]) -> _Result:

@@ -6,7 +6,7 @@ The largest event time published so far is used as the time of the log.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from deltaplane_services.processors.codec import Codec
 from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.event_clock import select
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
-from deltaplane_services.readers import RowBlock
+from deltaplane_services.readers import RowBlock, codes_of
 
 __all__ = ["LATEST_RETIREMENT_ROWS", "Feed", "Published", "PublishedBatch"]
 
@@ -134,9 +134,7 @@ class Feed:
         if times is None:
             times = np.zeros(len(block), dtype=np.int64)
         self.now = max(self.now, int(times.max()))
-        table = tuple(dict.fromkeys(block.labels))
-        place = {label: code for code, label in enumerate(table)}
-        codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
+        table, codes = codes_of(block.labels)
         ids = self._ids(block)
         if self.definition.partitions == 1:
             samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
@@ -165,7 +163,7 @@ class _Thinning:
         # One imagined row of each class makes the estimate defined before both have been seen.
         self._seen = np.ones(2)
 
-    def keep(self, labels: list[str], random: np.random.Generator) -> Flags:
+    def keep(self, labels: Sequence[str], random: np.random.Generator) -> Flags:
         """bool[n]: the rows to keep; the ratio of the file itself is estimated from the rows seen so far."""
         positive = np.fromiter((label == self._positive for label in labels), dtype=np.bool_, count=len(labels))
         self._seen += (np.count_nonzero(~positive), np.count_nonzero(positive))

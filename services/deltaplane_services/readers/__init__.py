@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from deltaplane_services.readers.ahead import ReadAhead
 from deltaplane_services.readers.cells import MISSING
+from deltaplane_services.readers.coded_texts import codes_of
 from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, format_of_name, open_rows
@@ -37,6 +38,7 @@ __all__ = [
     "RefusedRow",
     "RowBlock",
     "RowReader",
+    "codes_of",
     "cure_of",
     "format_of_name",
     "is_live",

@@ -6,6 +6,7 @@ numbers or texts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane_services.readers.cells import NumberForm, canonical_label, printable
+from deltaplane_services.readers.coded_texts import CodedTexts
 from deltaplane_services.readers.encoded_columns import encoded_layout
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
@@ -153,11 +155,13 @@ def _numbers(column: Any) -> Floats:
     """The column as float64[n], each value rounded to the nearest, and NaN for null."""
     import pyarrow as pa
 
-    numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if column.type != pa.float64():
+        column = column.cast(pa.float64(), safe=False)
+    numbers: Floats = column.to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _texts(column: Any) -> list[str]:
+def _coded(column: Any) -> CodedTexts:
     """The column as texts, with one spelling for each value, and an empty text for null and NaN.
 
     Raises IndexError if a damaged file points beyond its dictionary, which Arrow does not check.
@@ -174,16 +178,32 @@ def _texts(column: Any) -> list[str]:
     ends = pc.min_max(encoded.indices).as_py()
     if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(texts):
         raise IndexError(f"a dictionary of {len(texts)} values has none at {ends['min']} to {ends['max']}")
-    # Null has no place in the dictionary, and gets one behind the others.
-    places = encoded.indices.fill_null(len(texts)).to_numpy()
-    return list(map([*texts, ""].__getitem__, places.tolist()))
+    indices = encoded.indices
+    if indices.null_count:
+        # Null has no place in the dictionary, and gets one behind the others.
+        indices, texts = indices.cast(pa.int64()).fill_null(len(texts)), [*texts, ""]
+    return _spelled(texts, indices.to_numpy())
 
 
-def labels_of(column: Any, layout: Layout) -> list[str]:
+def _spelled(texts: Sequence[str], places: Any) -> CodedTexts:
+    """The texts at some places int[n]; of ``texts`` some may be equal."""
+    table = tuple(dict.fromkeys(texts))
+    codes = places.astype(np.int32, copy=False)
+    if len(table) < len(texts):
+        place = {text: code for code, text in enumerate(table)}
+        codes = np.array([place[text] for text in texts], dtype=np.int32)[codes]
+    return CodedTexts(table, codes)
+
+
+def _texts(column: Any) -> list[str]:
+    """As :func:`_coded`, each text by itself."""
+    return list(_coded(column))
+
+
+def labels_of(column: Any, layout: Layout) -> CodedTexts:
     """The label in each value of the label column; ``""`` if it is missing."""
-    texts = _texts(column)
-    names = {text: layout.labels(text) for text in set(texts)}
-    return list(map(names.__getitem__, texts))
+    texts = _coded(column)
+    return _spelled([layout.labels(text) for text in texts.table], texts.codes)
 
 
 def _text(value: object) -> str:

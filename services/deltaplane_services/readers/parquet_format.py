@@ -50,9 +50,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
             "If it is another kind of file, name it with `--format`."
         )
     try:
-        columns = pq.read_metadata(source.seekable_stream()).num_columns
-        buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, columns)))
-        file = pq.ParquetFile(source.seekable_stream(), pre_buffer=False, buffer_size=buffer_bytes)
+        metadata = pq.read_metadata(source.seekable_stream())
+        buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, metadata.num_columns)))
+        stream = source.seekable_stream()
+        file = pq.ParquetFile(stream, metadata=metadata, pre_buffer=False, buffer_size=buffer_bytes)
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:  # A name that is not UTF-8 is a ValueError.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
@@ -137,6 +138,9 @@ class _ParquetRows:
         self._rows = ArrowRows(layout, refuse_nan=options.missing == "refuse")
         self._source = source
         self._name = source.name
+        first, end = options.row_groups or (0, file.metadata.num_row_groups)
+        self._groups = list(range(first, end))
+        self._rows_before = sum(file.metadata.row_group(group).num_rows for group in range(first))
 
     def refuse_columns_without_numbers(self) -> None:
         """Raise ReaderError, with its first value, if the type of a feature column holds no numbers."""
@@ -155,7 +159,7 @@ class _ParquetRows:
 
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order. Raises ReaderError if the file is damaged."""
-        first_row = 1
+        first_row = begin = 1 + self._rows_before
         # Rules may make many features of a few columns.
         width = max(len(self._rows.columns), len(self._rows.feature_names))
         for batch in self._batches(self._rows.columns, rows_of_a_block(width)):
@@ -168,15 +172,15 @@ class _ParquetRows:
                 ) from error
             yield block
             first_row += batch.num_rows
-        if first_row == 1:
+        if first_row == begin:
             raise ReaderError(f"{self._name} says that it has rows, and none is there. Fetch or write it again.")
 
     def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         import pyarrow as pa
 
         written = [self._written[name] for name in columns]
-        batches = self._file.iter_batches(batch_size=rows, columns=written, use_threads=False)
-        read = 0
+        batches = self._file.iter_batches(rows, self._groups, columns=written, use_threads=False)
+        read = self._rows_before
         while True:
             try:
                 batch = next(batches, None)

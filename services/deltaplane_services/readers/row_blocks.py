@@ -83,7 +83,7 @@ class RowBlock:
     """
 
     features: Floats
-    labels: list[str]
+    labels: Sequence[str]
     ids: list[str] | None
     event_times_milliseconds: Int64s | None
     line_numbers: Int64s
@@ -127,7 +127,7 @@ def merged(block: RowBlock, other: RowBlock) -> RowBlock:
     line_numbers = np.concatenate((block.line_numbers, other.line_numbers))
     order = np.argsort(line_numbers, kind="stable")
     rows = order.tolist()
-    labels = block.labels + other.labels
+    labels = [*block.labels, *other.labels]
     ids = None if block.ids is None or other.ids is None else block.ids + other.ids
     times = None
     if block.event_times_milliseconds is not None and other.event_times_milliseconds is not None:
@@ -177,6 +177,9 @@ class ReaderOptions:
     of the file, or of the first block of a pipe. ARFF: a ``nominal`` attribute becomes one feature for each value
     (``one-hot``), or the place of the value in its declaration (``place``).
 
+    Parquet: ``row_groups`` (the first, the one behind the last) are read alone; None for all of them. Their rows have
+    the numbers that they have in the file.
+
     Times: ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are text; without both,
     the first rows show it. ``time_zone`` is the zone of local times; None for UTC.
 
@@ -215,6 +218,7 @@ class ReaderOptions:
     fill_in: bool = False
     look: Look | None = None
     looked_for: tuple[str, ...] = ()
+    row_groups: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self._check_times()

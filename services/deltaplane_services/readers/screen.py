@@ -59,7 +59,8 @@ def reasons_to_refuse(
             reasons.setdefault(row, id_unusable(block.ids[row]))
     for row, reason in faults.items():
         reasons.setdefault(row, reason)
-    if refuse_nan:
+    # The least of all values is NaN if any is, and takes a tenth of the time.
+    if refuse_nan and block.features.size and np.isnan(block.features.min()):
         missing = np.isnan(block.features)
         rows = np.flatnonzero(missing.any(axis=1))
         texts = [feature_missing(name) for name in feature_names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,7 +111,7 @@ class HeldRows:
         )
         return Labelled(block, KnownThen(last, most), self._scores(block.labels, predicted))
 
-    def _scores(self, labels: list[str], predicted: list[str | None]) -> Confusion:
+    def _scores(self, labels: Sequence[str], predicted: list[str | None]) -> Confusion:
         truths = map(self._class_of, labels)
         pairs = [(truth, told) for truth, told in zip(truths, predicted, strict=True) if told is not None]
         names = sorted({name for pair in pairs for name in pair})
