@@ -50,7 +50,11 @@ EXAMPLES = (
         "a file format",
         "ARFF",
         r"(?i)\barff\b|\w_arff\b|\barff_\w",
-        ("deltaplane_services/readers/reader.py", "deltaplane_services/readers/arff_format.py"),
+        (
+            "deltaplane_services/definition_file/file_formats.py",
+            "deltaplane_services/readers/reader.py",
+            "deltaplane_services/readers/arff_format.py",
+        ),
         (10, 0, 5, 3),
     ),
     Example("a solver kind", "lssvm", r"\blssvm\b", ("deltaplane/solve/solver_options.py",), (5, 0, 12, 2)),

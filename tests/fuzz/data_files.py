@@ -16,7 +16,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.parquet
 
-from deltaplane_services.readers import FORMATS, ReaderOptions, open_rows
+from deltaplane_services.definition_file.file_formats import FORMATS
+from deltaplane_services.readers import ReaderOptions, open_rows
 from fuzz.mutation import NUMBERS
 from fuzz.target import Broken, Target
 

@@ -23,6 +23,7 @@ from deltaplane_services.cli.shared_options import (
     with_settings,
     within,
 )
+from deltaplane_services.definition_file.file_formats import NAMES
 
 if TYPE_CHECKING:
     from deltaplane_services.produce.feed_options import ReplayOptions
@@ -72,7 +73,7 @@ class InputOptions:
     ignore: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None
     file_format: Annotated[
         str | None,
-        typer.Option("--format", help="csv, parquet, libsvm, arff, keel or jsonl; told from the file by default."),
+        typer.Option("--format", help=f"{NAMES}; told from the file by default."),
     ] = None
     missing: Annotated[
         str | None,

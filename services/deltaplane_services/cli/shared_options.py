@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deltaplane_services.cli.option_groups import Command, declared, parameters_of, with_groups
+from deltaplane_services.definition_file.file_formats import TITLES
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.system.printable import PlainFormatter, echo
 
@@ -78,10 +79,7 @@ DefinitionFile = Annotated[
 ]
 DataFile = Annotated[
     str,
-    typer.Argument(
-        help="CSV, Parquet, LIBSVM, ARFF, KEEL or JSON Lines, packed (.gz .bz2 .xz .zst .zip) or not; - is standard"
-        " input."
-    ),
+    typer.Argument(help=f"{TITLES}, packed (.gz .bz2 .xz .zst .zip) or not; - is standard input."),
 ]
 KafkaProperty = Annotated[
     list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")

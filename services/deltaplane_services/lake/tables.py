@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.public_names import extra_needed
-from deltaplane_services.readers import FORMATS, format_of_name
+from deltaplane_services.definition_file.file_formats import FORMATS
+from deltaplane_services.readers import format_of_name
 
 __all__ = ["LakeError", "LakeFile", "LakeTable", "open_table"]
 

@@ -1,4 +1,4 @@
-"""Data files as blocks of rows: CSV, Parquet, LIBSVM, ARFF, KEEL and JSON Lines, packed or not, from a path or a pipe.
+"""Data files of each of the declared formats as blocks of rows, packed or not, from a path or a pipe.
 
 Where to begin: ``row_blocks`` has the values that readers yield, and their options; ``bounds`` has the limits. Bytes
 and lines come from ``byte_sources``, ``live`` and ``lines``; single cells are read by ``cells`` and the modules of
@@ -16,7 +16,6 @@ from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, format_of_name, open_rows
 from deltaplane_services.readers.rechunk import rechunk
 from deltaplane_services.readers.row_blocks import (
-    FORMATS,
     Decide,
     Looked,
     ReaderError,
@@ -27,7 +26,6 @@ from deltaplane_services.readers.row_blocks import (
 from deltaplane_services.readers.shuffle import shuffled
 
 __all__ = [
-    "FORMATS",
     "MISSING",
     "Decide",
     "LivePipe",

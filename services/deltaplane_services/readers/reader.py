@@ -14,6 +14,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from deltaplane_services.definition_file.file_formats import FORMAT_OF_SUFFIX, FORMATS
 from deltaplane_services.readers.arff_format import open_arff
 from deltaplane_services.readers.bounds import SNIFF_BYTES
 from deltaplane_services.readers.byte_sources import PACKED_SUFFIXES, ByteSource, open_source
@@ -22,7 +23,7 @@ from deltaplane_services.readers.jsonl_format import open_jsonl
 from deltaplane_services.readers.libsvm_format import open_libsvm
 from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
-from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 
 __all__ = ["RowReader", "format_of_name", "open_rows"]
 
@@ -35,23 +36,11 @@ _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
     "keel": open_arff,
     "jsonl": open_jsonl,
 }
-_FORMAT_OF_SUFFIX = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".arff": "arff",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
 _ARFF = re.compile(rb"\s*(?:%|@(?:relation|attribute)\s)", re.IGNORECASE)
 _VOWPAL_WABBIT = re.compile(rb"[^|\n,;\t]*\|[^|\s]*(?:[ ]+[^|\s:]+:[0-9.eE+-]+)+[ ]*\r?\n")
 _LIBSVM = re.compile(rb"(?:\s|#[^\n]*\n)*[^\s:,;]+(?:[ \t]+(?:qid|[0-9]+):[^\s:,;]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 
-assert set(_OPENERS) == set(FORMATS), "every format of the options has a reader"
+assert set(_OPENERS) == set(FORMATS), "every format has a reader"
 
 
 class RowReader(Iterator[RowBlock]):
@@ -128,7 +117,7 @@ def format_of_name(name: str) -> str | None:
     """The format that the name of a file shows, packed or not; None if it shows none."""
     path = PurePath(name)
     inner = path.with_suffix("") if path.suffix.lower() in PACKED_SUFFIXES else path
-    return _FORMAT_OF_SUFFIX.get(inner.suffix.lower())
+    return FORMAT_OF_SUFFIX.get(inner.suffix.lower())
 
 
 def _format_of(source: ByteSource) -> str:

@@ -16,12 +16,12 @@ import numpy as np
 from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.definition_file.file_formats import FORMATS
 from deltaplane_services.readers.cells import MISSING, LabelSpelling, NumberForm
 
 __all__ = [
     "BLANKS",
     "ESCAPED_QUOTE",
-    "FORMATS",
     "NO_QUOTE",
     "TIME_UNITS",
     "Decide",
@@ -35,7 +35,6 @@ __all__ = [
     "merged",
 ]
 
-FORMATS = ("csv", "parquet", "libsvm", "arff", "keel", "jsonl")
 TIME_UNITS = ("s", "ms", "us", "ns", "days")
 """The units of times that are numbers: counted since 1970, or as days of a spreadsheet."""
 
@@ -174,8 +173,8 @@ class ReaderOptions:
     columns are named by position, from ``1`` on.
 
     LIBSVM: ``libsvm_base`` is the lowest index (0, 1 or auto). ``number_of_features`` None stands for the highest index
-    of the file, or of the first block of a pipe. ARFF: a ``nominal`` attribute becomes one feature for each value
-    (``one-hot``), or the place of the value in its declaration (``place``).
+    of the file, or of the first block of a pipe. A ``nominal`` attribute, declared in the file, becomes one feature for
+    each value (``one-hot``), or the place of the value in its declaration (``place``).
 
     Parquet: ``row_groups`` (the first, the one behind the last) are read alone; None for all of them. Their rows have
     the numbers that they have in the file.

@@ -1,4 +1,4 @@
-"""Text tables (CSV, the data of ARFF, JSON Lines): blocks of lines read by columns if possible, else row by row.
+"""Text tables, of whatever dialect: blocks of lines read by columns if possible, else row by row.
 
 If each record of a block is a line, the block is parsed by columns. If some cells are odd, only the rows with odd cells
 are read row by row. If a quoted cell may run over line ends, the dialect says so, and the whole block is read record by
