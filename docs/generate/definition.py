@@ -109,7 +109,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "objective": (
             ", ".join(KINDS_OF_OBJECTIVE.values()),
-            "What planes are weighed and cut for, with your numbers ([how](../how-to/choose-what-to-optimise.md)).",
+            "What planes and thresholds are chosen for, in your numbers: [how](../how-to/choose-what-to-optimise.md).",
         ),
         "calibrate": (
             "true, false",

@@ -59,7 +59,7 @@ Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 """Numbers of classes in a list of labels."""
 
 Steps = npt.NDArray[np.int32 | np.int64]
-"""Grid rows [n, d] as a grid places them: int32 where all are narrow, ``|q| < 2**30``, else int64, ``|q| < 2**45``."""
+"""Grid rows [n, d] as a grid places them: int32 if all have two limbs, ``|q| < 2**30``, else int64, ``|q| < 2**45``."""
 
 Quantized = npt.NDArray[np.float64 | np.int32 | np.int64]
 """Grid rows [n, d]: integers as of :data:`Steps`, and float64 where they are about to be multiplied."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 GRID_RANGE_BITS = 30
 GRID_RANGE = 2**GRID_RANGE_BITS
-"""``|q|`` of a *narrow* row stays below this. It fits int32 then, and its product is exact in two limbs of 15 bits. If
-a definition says nothing of a range, this is it: streams begun by early versions refuse what is beyond."""
+"""``|q|`` of a row of two limbs stays below this: it fits int32, and its product is exact in two limbs of 15 bits. If a
+definition says nothing of a range, this is it: streams begun by early versions refuse what is beyond."""
 
 WIDE_RANGE_BITS = 45
 WIDE_RANGE = 2**WIDE_RANGE_BITS
-"""``|q|`` stays below this where a definition says ``range_bits = 45``. A row that is not narrow takes 8 bytes a value,
+"""``|q|`` stays below this where a definition says ``range_bits = 45``. A row beyond two limbs takes 8 bytes a value,
 and a product of three limbs."""
 
 WIDE_ROWS = 2**37
@@ -47,7 +47,7 @@ INT64_ROWS = 7
 
 OUT_OF_PROPORTION = 2.0**10
 """A value this many times further out than is typical is not fitted on: the headroom of a fitted grid over its values,
-as long as they are narrow."""
+as long as they are of two limbs."""
 
 FAR_FOR_A_MARK = 2.0**4
 """A value that repeats exactly, is written like a mark of what is missing (-999, 1e10), and is this many times further
@@ -201,7 +201,8 @@ SOURCES = 2**13
 
 SQUARES_OF_A_SOURCE = WIDE_RANGE**2 * WIDE_ROWS // SOURCES
 """The sum of squares of a feature in a class and a window of one source stays below this, so that those of all sources
-add up within 128 bits: 16 million rows at the far end of the wide range. Of narrow rows COUNT is the lower bound."""
+add up within 128 bits: 16 million rows at the far end of the wide range. For rows of two limbs COUNT is the lower
+bound."""
 
 OUTCOMES = 100
 """Outcomes that a source has counts of; there are about thirty."""
@@ -270,11 +271,15 @@ HELD_BYTES = 256 * 2**20
 rebuild ends, while it waits for the other; then no more of them are read."""
 
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
-assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of a narrow row"
-assert 2 ** (3 * SPLIT_BITS) >= WIDE_RANGE, "three limbs must cover the range of a wide row"
-assert WIDE_RANGE**2 * WIDE_ROWS <= 2**127, "squares of wide rows must add up within 128 bits, one of them the sign"
+assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of a row of two limbs"
+assert 2 ** (3 * SPLIT_BITS) >= WIDE_RANGE, "three limbs must cover the range of a row of three limbs"
+assert WIDE_RANGE**2 * WIDE_ROWS <= 2**127, (
+    "squares of rows of three limbs must add up within 128 bits, one of them the sign"
+)
 assert SQUARES_OF_A_SOURCE * SOURCES <= 2**127, "squares of all sources must add up within 128 bits"
-assert COUNT * GRID_RANGE**2 <= SQUARES_OF_A_SOURCE, "a source of narrow rows must be bounded by their number alone"
+assert COUNT * GRID_RANGE**2 <= SQUARES_OF_A_SOURCE, (
+    "a source of rows of two limbs must be bounded by their number alone"
+)
 assert 2 * STEP_LARGEST_WIDE * WIDE_RANGE <= 2.0**1023, "the wide range of the largest step must be finite"
 assert WIDE_RANGE < EXACT_PRODUCT, "a value on the grid must be exact in float64"
 assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest step about its offset must be finite"

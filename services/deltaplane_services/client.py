@@ -390,9 +390,9 @@ class LiveModel:
     def predict_proba(self, rows: Any) -> Floats:
         """The probability float64[n, k] of each of :attr:`classes`, calibrated on rows scored before they were learned.
 
-        Those of a row add to 1. The class that is predicted is that of the decision value, which is cut for what is
-        asked for (:attr:`Model.objective`), and need not be the likeliest. ``rows``: as of :meth:`predict`; raises what
-        it raises, and :class:`NoProbabilities` where the model has none.
+        Those of a row add to 1. The class that is predicted is that of the decision value, with the threshold that is
+        best for the objective (:attr:`Model.objective`), and need not be the likeliest. ``rows``: as of
+        :meth:`predict`; raises what it raises, and :class:`NoProbabilities` if the model has none.
         """
         answers = self._all_answered(rows)
         if answers.probabilities is None:

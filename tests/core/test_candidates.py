@@ -15,7 +15,7 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
-from deltaplane.solve.candidates import FADE_ROWS, Blend, Fitted, best_cut, blended, fit, weigh
+from deltaplane.solve.candidates import FADE_ROWS, Blend, Fitted, blended, fit, gaussian_threshold, weigh
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
@@ -79,7 +79,7 @@ def test_projections_are_the_means_and_deviations_of_the_decision_values(seed: i
         w, b = fitted.weights["b"][0, c], fitted.biases["b"][0, c]
         own, rest = rows[truth == 1] @ w - b[0], rows[truth == 0] @ w - b[0]
         means, deviations = np.array([[own.mean(), rest.mean()]]), np.array([[own.std(), rest.std()]])
-        assert b[1] - b[0] == pytest.approx(best_cut(means, deviations)[0], abs=1e-9)
+        assert b[1] - b[0] == pytest.approx(gaussian_threshold(means, deviations)[0], abs=1e-9)
 
 
 @given(
@@ -93,7 +93,7 @@ def test_no_threshold_between_the_means_has_a_better_gmean_than_the_best_cut(
         own = norm.logcdf((means[0] - threshold) / deviations[0])
         return np.asarray(own + norm.logcdf((threshold - means[1]) / deviations[1]))
 
-    cut = best_cut(np.array([means]), np.array([deviations]))
+    cut = gaussian_threshold(np.array([means]), np.array([deviations]))
     places = np.linspace(min(means), max(means), 41)
     assert quality(cut)[0] >= quality(places).max() - 1e-9
 

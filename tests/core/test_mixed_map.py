@@ -193,7 +193,7 @@ def test_statistics_of_the_first_features_are_a_part_of_those_of_all(size: int) 
         part = whole.leading(features + 1)
         assert part == Moments.of_rows(rows[:, :features])
         assert part.to_bytes() == Moments.of_rows(rows[:, :features]).to_bytes()
-        assert part.narrow == Moments.of_rows(rows[:, :features]).narrow
+        assert part.fits_int64 == Moments.of_rows(rows[:, :features]).fits_int64
 
 
 def test_a_short_window_has_few_units_and_the_shortest_none() -> None:

@@ -291,7 +291,7 @@ def test_how_a_value_is_held_depends_on_its_integers_alone(values: list[int], da
         else:
             moments, expected = moments - of_integers(*more), [a - b for a, b in zip(expected, more, strict=True)]
     assert moments == of_integers(*expected)
-    assert moments.narrow == all(abs(value) < 2**62 for value in expected)
+    assert moments.fits_int64 == all(abs(value) < 2**62 for value in expected)
     assert [moments.entry(0, 0), moments.entry(0, 1), moments.entry(1, 1)] == expected
     assert (moments.high.tolist(), moments.low.tolist()) == (
         [value >> 64 for value in expected],
@@ -302,13 +302,18 @@ def test_how_a_value_is_held_depends_on_its_integers_alone(values: list[int], da
 def test_sums_that_grow_to_the_end_of_a_word_and_back_are_narrow_wide_and_narrow_again() -> None:
     half = of_integers(2**61, -(2**61), 1)
     wide = half + half
-    assert [half.narrow, wide.narrow, (wide - half).narrow, (half - wide).narrow] == [True, False, True, True]
+    assert [half.fits_int64, wide.fits_int64, (wide - half).fits_int64, (half - wide).fits_int64] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     assert wide - half == half
     # What is known of the magnitudes grows with each of many sums, though they do not.
     moments = half
     for _ in range(9):
         moments = moments + half - half
-        assert moments.narrow
+        assert moments.fits_int64
     assert moments == half
 
 

@@ -200,8 +200,8 @@ def test_planes_row_by_row_are_those_of_the_solver_at_any_scale(scale: float) ->
 @pytest.mark.parametrize("scale", [2.0**-300, 2.0**-30, 1.0])
 def test_the_best_cut_has_no_unit(scale: float) -> None:
     means, deviations = np.array([[0.3, -0.5], [0.02, 0.01]]), np.array([[0.2, 0.1], [0.001, 0.004]])
-    cut = candidates.best_cut(means * scale, deviations * scale)
-    assert (cut / scale).tolist() == candidates.best_cut(means, deviations).tolist()
+    cut = candidates.gaussian_threshold(means * scale, deviations * scale)
+    assert (cut / scale).tolist() == candidates.gaussian_threshold(means, deviations).tolist()
 
 
 def test_candidates_of_small_features_are_right_and_those_that_are_not_are_left_out() -> None:

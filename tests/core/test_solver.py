@@ -221,9 +221,9 @@ def test_narrow_and_wide_integers_give_the_same_bytes(seed: int) -> None:
     quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
     live = grams(quantized + 900_000, labels)
     total = functools.reduce(Moments.__add__, live.values())
-    assert total.narrow
-    stacks = {label: Stack.of([moments], narrow=False) for label, moments in live.items()}
-    wide = Problem(stacks, Stack.of([total], narrow=False), make_grid()).solve_each(RAW, [RAW.C])
+    assert total.fits_int64
+    stacks = {label: Stack.of([moments], int64=False) for label, moments in live.items()}
+    wide = Problem(stacks, Stack.of([total], int64=False), make_grid()).solve_each(RAW, [RAW.C])
     assert solve(live, make_grid(), RAW).weights.tobytes() == wide.weights.tobytes()
 
 

@@ -171,7 +171,7 @@ def test_a_worker_with_a_large_window_is_serving_again_right_after_it_was_killed
         sys.stdout.write(f"\na worker with a window of {WINDOW:,} rows was serving {seconds:.1f} s after its start\n")
 
 
-def test_a_worker_does_not_serve_a_source_of_which_retention_has_eaten_live_rows(
+def test_a_worker_does_not_serve_a_source_of_which_retention_has_deleted_live_rows(
     kafka: RunningKafka, tmp_path: Path, stream_name: str
 ) -> None:
     broker = kafka.bootstrap
@@ -188,7 +188,7 @@ def test_a_worker_does_not_serve_a_source_of_which_retention_has_eaten_live_rows
         again = stream.start("worker")
 
         again.wait_for(
-            r"needs samples from offset 10 .* the log begins at 15 .* retention has eaten live rows", count=2
+            r"needs samples from offset 10 .* the log begins at 15 .* retention has deleted live rows", count=2
         )
         assert "Traceback" not in again.log
         again.terminate()
@@ -204,7 +204,7 @@ def test_a_worker_does_not_serve_a_source_of_which_retention_has_eaten_live_rows
         assert model.digest == before.digest
 
         audited = stream.run("audit", code=1)
-        assert "retention has eaten live rows" in audited.stdout
+        assert "retention has deleted live rows" in audited.stdout
         assert audited.stdout.endswith("NOT EQUAL\n")
 
 

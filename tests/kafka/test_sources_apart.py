@@ -84,7 +84,7 @@ def test_a_source_that_retention_has_robbed_of_live_rows_is_set_aside_and_healed
     assert code == 503
     assert "serving partitions [1]" in words
     assert "source local/0 is set aside" in words
-    assert "retention has eaten live rows" in words
+    assert "retention has deleted live rows" in words
     assert scene.aside() == {"0": 1.0, "1": 0.0}
     assert "Traceback" not in scene.worker.log
 

@@ -305,7 +305,7 @@ def test_a_stream_begun_on_a_log_that_has_lost_its_head_goes_on_from_what_is_lef
     assert runner.merger.merger.state(Source("local", 0)).samples_position == 20
 
 
-def test_a_rebuild_fails_loudly_where_retention_has_eaten_live_rows() -> None:
+def test_a_rebuild_fails_loudly_where_retention_has_deleted_live_rows() -> None:
     definition = definition_of("30", features=2)
     runner = delivered(definition, [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(12))])
     needed = runner.merger.merger.state(Source("local", 0)).rebuild.window_from
@@ -313,11 +313,11 @@ def test_a_rebuild_fails_loudly_where_retention_has_eaten_live_rows() -> None:
     runner.crash_worker(0, NOW)
     runner.drain(NOW + 10_000)
     runner.broker.trim(SAMPLES, 0, needed + 1)
-    with pytest.raises(DeltaGap, match="retention has eaten live rows"):
+    with pytest.raises(DeltaGap, match="retention has deleted live rows"):
         runner.crash_worker(0, NOW)
 
 
-def test_a_rebuild_fails_loudly_where_retention_has_eaten_a_retirement_that_matters() -> None:
+def test_a_rebuild_fails_loudly_where_retention_has_deleted_a_retirement_that_matters() -> None:
     definition = definition_of("all", features=2)
     runner = delivered(definition, rows_of(13), RETIRED)
     runner.broker.trim(RETIREMENTS, 0, 1)

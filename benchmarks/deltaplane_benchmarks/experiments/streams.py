@@ -23,7 +23,7 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Delta
 from deltaplane.log.model import Model
 from deltaplane.maps.feature_maps import NO_MAP
-from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
+from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, THRESHOLDS
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
@@ -202,7 +202,7 @@ def _gmeans(total: PrequentialCounts) -> Floats:
     target, rows = next(iter(total.rows.items()))
     tried = rows.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gmeans = np.sqrt((total.hits[target][:, :, CUTS.index("midpoint")] / rows).prod(axis=-1))
+        gmeans = np.sqrt((total.hits[target][:, :, THRESHOLDS.index("midpoint")] / rows).prod(axis=-1))
     return np.where(tried >= MOST_OF_ALL * tried.max(), gmeans, np.nan)
 
 

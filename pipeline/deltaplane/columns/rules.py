@@ -215,7 +215,7 @@ class CategoryRule(ColumnRule):
 
     @property
     def filled(self) -> float:
-        """No level, where an indicator says that the value is missing; else it is among the others."""
+        """No level if an indicator says that the value is missing; else it is among the others."""
         return -1.0 if self.missing == "indicator" else float(len(self.levels))
 
     def read(self, cell: Any) -> float:

@@ -74,9 +74,9 @@ class Stack:
     moments: tuple[Moments, ...] = ()
 
     @classmethod
-    def of(cls, moments: Sequence[Moments], *, narrow: bool) -> Stack:
-        """The stack of several Gram matrices; ``narrow``: the caller knows that all their entries fit int64."""
-        if not narrow:
+    def of(cls, moments: Sequence[Moments], *, int64: bool) -> Stack:
+        """The stack of several Gram matrices; ``int64``: the caller knows that all their entries fit int64."""
+        if not int64:
             return cls(None, tuple(moments))
         packed = moments[0].low[None] if len(moments) == 1 else np.array([part.low for part in moments])
         return cls(packed.view(np.int64))

@@ -58,8 +58,8 @@ class Moments:
 
     It is the packed upper triangle of D(D+1)/2 integers of 128 bits, in two's complement: ``high`` int64 and ``low``
     uint64, with entry = high * 2**64 + low. If all entries are below 2**62 in magnitude, as they nearly always are, the
-    value is *narrow*: it holds int64 entries in ``low`` and no ``high``, and a sum takes one addition an entry. Whether
-    a value is narrow depends on its entries alone, so that equal sums are stored alike.
+    value *fits int64*: it has them in ``low`` and no ``high``, and a sum takes one addition an entry. Whether
+    a value does depends on its entries alone, so that equal sums are stored alike.
     """
 
     __slots__ = ("_high", "_reach", "dimension", "low")
@@ -213,7 +213,7 @@ class Moments:
         return np.asarray(low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low, dtype=np.float64)
 
     @property
-    def narrow(self) -> bool:
+    def fits_int64(self) -> bool:
         """Whether every entry is below 2**62 in magnitude; ``low``, seen as int64, is then the entries themselves."""
         return self._high is None
 
@@ -275,9 +275,9 @@ class Moments:
         return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
 
     def _of_sum(self, entries: Int64s, other: Moments) -> Moments:
-        """The value with ``entries``, the sum or difference of two narrow values, which is sure to fit int64."""
+        """The value with ``entries``, the sum or difference of two values that fit int64, as it is sure to."""
         reach = self._reach + other._reach
-        # The bound grows with each addition. It is measured again once it no longer shows that the sum is narrow.
+        # The bound grows with each addition. It is measured again once it no longer shows that the sum fits.
         known = reach < _INT64_REACH
         return self._of_int64(self.dimension, entries, reach if known else _reach(entries.view(np.uint64)))
 

@@ -93,7 +93,7 @@ class Model:
 
     @property
     def objective(self) -> Objective:
-        """The objective that the plane was weighed and cut for."""
+        """The objective that the plane was weighed, and its threshold set, for."""
         return GMEAN if self.blend is None or self.blend.aim is None else self.blend.aim.objective
 
     @property

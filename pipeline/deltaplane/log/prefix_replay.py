@@ -42,7 +42,7 @@ def check_follows(definition: StreamDefinition) -> None:
     if definition.automatic:
         _refuse(
             "the automatic mode",
-            "candidates are weighed, and thresholds cut, by how they predicted every row before; fix --C and"
+            "candidates are weighed, and thresholds set, by how they predicted every row before; fix --C and"
             " --weighting, and leave --objective out",
         )
     if definition.partitions > 1:

@@ -29,8 +29,8 @@ def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
 
     A center is the mean, rounded to an integer, and a scale the standard deviation, with two exceptions. A deviation
     below half a step becomes half a step, so that a rare flag does not outweigh everything else. A feature that never
-    varied gets its magnitude as the scale, or one raw unit if that is zero. Values that are missing, not narrow on the
-    grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
+    varied gets its magnitude as the scale, or one raw unit if that is zero. Values that are missing, of more than two
+    limbs on the grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         # Grid.quantize is not used, since it places a row only if all of its values fit.

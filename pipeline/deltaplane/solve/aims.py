@@ -103,11 +103,11 @@ def take_aim(
         tried = counts[:-1].sum(axis=(1, 2)) > 0.0
         by_plane = shares_by(np.where(tried, values, min(0.0, values.min())), exist, SHARPNESS)
         expected[-1] = np.tensordot(by_plane, expected[:-1], axes=1)
-        cut = best_threshold(objective, *_both(counts[-1:] + PRIOR_SCORES * expected[-1:]), pace)
-        if not cut.within[0]:
-            unmet = shortfall(objective, float(cut.values[0]), float(counts[-1].sum()))
+        best = best_threshold(objective, *_both(counts[-1:] + PRIOR_SCORES * expected[-1:]), pace)
+        if not best.within[0]:
+            unmet = shortfall(objective, float(best.values[0]), float(counts[-1].sum()))
         shares[target] = by_plane.reshape(biases.shape)
-        of[target] = ScoreHistory(score_units(biases, sides), counts, float(EDGES[cut.edges[0]]))
+        of[target] = ScoreHistory(score_units(biases, sides), counts, float(EDGES[best.edges[0]]))
     return Aim(objective, of, milliseconds, watermark, unmet), shares
 
 

@@ -1,10 +1,10 @@
 """The automatic mode: many candidate planes, every one scored before it learns, one blended plane.
 
-The problem: the best window, C, class weighting and cut (threshold) depend on the stream and change along it, and
+The problem: the best window, C, class weighting and threshold depend on the stream and change along it, and
 nobody is there to tune them. To try every choice in a pipeline of its own costs as many pipelines.
 
 How it is solved: one set of statistics has several nested windows. Each window gives a plane for each C and weighting,
-and each plane has two cuts: the midpoint that it was solved for, and the threshold with the best G-mean if the decision
+and each plane has two thresholds: the midpoint that it was solved for, and that with the best G-mean if the decision
 values of each class were normal, with the mean and deviation that follow from the Gram matrices. Workers test every
 candidate on samples that are not learned yet, which takes one small matrix product. Hits are kept per class and fade
 with the rows of that class, so that a rare class is not forgotten before it comes again. The published plane is
@@ -42,24 +42,24 @@ __all__ = [
     "AUTOMATIC_C",
     "AUTOMATIC_WEIGHTINGS",
     "CLASS_ROWS",
-    "CUTS",
-    "CUT_POINTS",
     "FADE_ROWS",
     "PRIOR_ROWS",
     "SHARPNESS",
+    "THRESHOLDS",
+    "THRESHOLD_POINTS",
     "Blend",
     "Candidates",
     "Fitted",
     "Leaning",
-    "best_cut",
     "blended",
     "fit",
     "fit_windows",
+    "gaussian_threshold",
     "together",
     "weigh",
 ]
 
-CUTS = ("midpoint", "gmean")
+THRESHOLDS = ("midpoint", "gmean")
 """The two thresholds of a plane, in the order of every array here."""
 
 AUTOMATIC_C = (1e-3, 1e-1, 10.0)
@@ -67,8 +67,8 @@ AUTOMATIC_C = (1e-3, 1e-1, 10.0)
 """
 
 AUTOMATIC_WEIGHTINGS = ("inverse", "none")
-"""The class weightings tried if none is given. Unweighted planes have other directions, and their second cut corrects
-for the imbalance that they ignore: on some streams they are the better ones."""
+"""The class weightings tried if none is given. Unweighted planes have other directions, and their second threshold
+corrects for the imbalance that they ignore: on some streams they are the better ones."""
 
 SHARPNESS = 72.0
 """A candidate whose recent G-mean is 0.01 lower has about half the share. With half as many candidates (weighted ones
@@ -83,7 +83,7 @@ PRIOR_ROWS = 1e-3
 CLASS_ROWS = 2
 """A window with fewer rows on a side gives no candidate: one row has no deviation."""
 
-CUT_POINTS = 41
+THRESHOLD_POINTS = 41
 """The number of thresholds tried, from one projected mean to the other."""
 
 _ORDINARY_EXPONENT = -10
@@ -94,9 +94,9 @@ _ORDINARY_EXPONENT = -10
 class Candidates:
     """All candidates for one class against the rest, by window w and choice c, with their faded hits and shares.
 
-    ``weights`` float64[w, c, d] and ``biases`` float64[w, c, 2 cuts] are in raw units, NaN if the statistics gave no
-    plane. ``hits`` float64[w, c, 2 cuts, 2 sides] and ``rows`` float64[w, c, 2 sides] are faded counts. ``shares``
-    float64[w, c, 2 cuts] are the α of the blend; they add to 1, or are all 0 if there is no plane.
+    Each has t = 2 thresholds. ``weights`` float64[w, c, d] and ``biases`` float64[w, c, t] are in raw units, NaN if the
+    statistics gave no plane. ``hits`` float64[w, c, t, 2 sides] and ``rows`` float64[w, c, 2 sides] are faded counts.
+    ``shares`` float64[w, c, t] are the α of the blend; they add to 1, or are all 0 if there is no plane.
     """
 
     weights: Floats
@@ -112,14 +112,14 @@ class Candidates:
 
     @property
     def gmeans(self) -> Floats:
-        """float64[w, c, 2 cuts]: the recent G-mean of each candidate, zero if it was never tried."""
+        """float64[w, c, 2 thresholds]: the recent G-mean of each candidate, zero if it was never tried."""
         recalls = (self.hits + PRIOR_ROWS) / (self.rows[:, :, None, :] + 2 * PRIOR_ROWS)
         tried = self.rows.sum(axis=-1)[..., None] > 0.0
         return np.where(tried, np.sqrt(recalls.prod(axis=-1)), 0.0)
 
 
 class Leaning(NamedTuple):
-    """The shares of the blend, averaged over classes: ``shares`` float64[w, c, 2 cuts], which add to 1."""
+    """The shares of the blend, averaged over classes: ``shares`` float64[w, c, 2 thresholds], which add to 1."""
 
     choices: tuple[Choice, ...]
     shares: Floats
@@ -131,7 +131,7 @@ class Blend:
 
     ``choices``: the c choices of C and weighting, in the order of every array. ``of``: class label to its candidates;
     one label for a binary problem. ``aim``: None if the objective is the G-mean; otherwise all shares are of the second
-    cut, and the threshold is that of the aim.
+    threshold, and the plane has that of the aim.
     """
 
     choices: tuple[Choice, ...]
@@ -146,9 +146,9 @@ class Blend:
 
     @functools.cached_property
     def _planes(self) -> tuple[Floats, Floats]:
-        """Weights float64[d, m] and biases float64[m, 2 cuts] of all candidates; missing ones claim no row."""
+        """Weights float64[d, m] and biases float64[m, 2 thresholds] of all candidates; missing ones claim no row."""
         weights = [candidates.weights.reshape(-1, candidates.weights.shape[-1]) for candidates in self.of.values()]
-        biases = [candidates.biases.reshape(-1, len(CUTS)) for candidates in self.of.values()]
+        biases = [candidates.biases.reshape(-1, len(THRESHOLDS)) for candidates in self.of.values()]
         return np.nan_to_num(np.concatenate(weights)).T, np.nan_to_num(np.concatenate(biases), nan=np.inf)
 
     def try_out(self, rows: Floats, codes: Integers, labels: Sequence[str]) -> PrequentialCounts | None:
@@ -163,8 +163,8 @@ class Blend:
         truth = np.zeros((len(labels), len(rows)))
         truth[codes, np.arange(len(rows))] = 1.0
         totals = truth.sum(axis=1)
-        by_cut = [truth @ (decisions > cuts).astype(np.float64) for cuts in biases.T]
-        by_class = np.stack(by_cut, axis=-1).reshape(len(labels), len(self.of), -1)
+        by_threshold = [truth @ (decisions > bounds).astype(np.float64) for bounds in biases.T]
+        by_class = np.stack(by_threshold, axis=-1).reshape(len(labels), len(self.of), -1)
         hits, scored, tallied = {}, {}, {}
         for at, (target, candidates) in enumerate(self.of.items()):
             own = np.array([label == target for label in labels])
@@ -242,7 +242,7 @@ def fit_windows(
     targets, shape = counts if alone is None else (alone,), (len(grams_by_window), len(options))
     fitted = Fitted(
         weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
-        biases={target: np.full((*shape, len(CUTS)), np.nan) for target in targets},
+        biases={target: np.full((*shape, len(THRESHOLDS)), np.nan) for target in targets},
         sides={target: np.full((*shape, 2, 2), np.nan) for target in targets},
         sigmas={label: np.full(shape, np.nan) for label in counts},
         condition=1.0,
@@ -304,8 +304,8 @@ def _fit_windows(
     for target in targets:
         biases = fitted.biases[target]
         means, deviations = problem.projections(target, fitted.weights[target][windows], biases[windows, :, 0])
-        cuts = best_cut(means.reshape(-1, 2), deviations.reshape(-1, 2))
-        biases[windows, :, 1] += cuts.reshape(len(windows), -1)
+        moves = gaussian_threshold(means.reshape(-1, 2), deviations.reshape(-1, 2))
+        biases[windows, :, 1] += moves.reshape(len(windows), -1)
         fitted.sides[target][windows] = np.stack([means, deviations], axis=-1)
     return condition, refusals
 
@@ -315,14 +315,14 @@ def _rows_enough(counts: Mapping[str, int], target: str) -> bool:
     return min(own, sum(counts.values()) - own) >= CLASS_ROWS
 
 
-def best_cut(means: Floats, deviations: Floats) -> Floats:
+def gaussian_threshold(means: Floats, deviations: Floats) -> Floats:
     """float64[m]: the thresholds with the best G-mean if decision values are normal; the own side lies above them.
 
     ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The square of the G-mean is a product of two
-    normal probabilities. Its logarithm is computed at ``CUT_POINTS`` places from one mean to the other, beyond which it
-    only falls.
+    normal probabilities. Its logarithm is computed at ``THRESHOLD_POINTS`` places from one mean to the other, beyond
+    which it only falls.
     """
-    # Only a merger cuts. At the top of the module, this import would make the start of all others half as long again.
+    # A merger alone needs it. At the top of the module, this import would make the others start half as long again.
     from scipy.special import log_ndtr  # noqa: PLC0415
 
     # Decision values in raw units may all be tiny. They are scaled, so that the smallest deviation is relative to them.
@@ -331,7 +331,7 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     means, deviations = np.ldexp(means, -exponents), np.ldexp(deviations, -exponents)
     deviations = np.maximum(deviations, 1e-6)
     low, high = means.min(axis=1), means.max(axis=1)
-    places = low[:, None] + np.linspace(0.0, 1.0, CUT_POINTS) * (high - low)[:, None]
+    places = low[:, None] + np.linspace(0.0, 1.0, THRESHOLD_POINTS) * (high - low)[:, None]
     own, rest = means.T[..., None], deviations.T[..., None]
     quality = log_ndtr((own[0] - places) / rest[0]) + log_ndtr((places - own[1]) / rest[1])
     best = places[np.arange(len(places)), quality.argmax(axis=1)]

@@ -16,7 +16,7 @@ import numpy as np
 
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
-from deltaplane.solve.candidates import CUTS, Fitted, fit_windows
+from deltaplane.solve.candidates import THRESHOLDS, Fitted, fit_windows
 from deltaplane.solve.solver import Grams, Plane, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
 
@@ -97,7 +97,7 @@ def _joined(parts: Sequence[tuple[int, Fitted]], features: int, choices: int) ->
     windows = next(len(biases) for biases in first.biases.values())
     joined = first._replace(
         weights={target: np.full((windows, choices, features), np.nan) for target in first.weights},
-        biases={target: np.full((windows, choices, len(CUTS)), np.nan) for target in first.biases},
+        biases={target: np.full((windows, choices, len(THRESHOLDS)), np.nan) for target in first.biases},
         sides={target: np.full((windows, choices, 2, 2), np.nan) for target in first.sides},
         sigmas={label: np.full((windows, choices), np.nan) for label in first.sigmas},
         condition=max(part.condition for _, part in parts),

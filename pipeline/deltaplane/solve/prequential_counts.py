@@ -38,7 +38,7 @@ class PrequentialCounts:
     """The counts of every candidate on some samples that it had not learned. Counts of the same choices can be added.
 
     Each mapping goes from a class label to the counts of the candidates for that class against the rest, by window w,
-    choice c and side (the class itself, the rest). ``hits`` int64[w, c, 2 cuts, 2 sides]: rows classified correctly.
+    choice c and side (the class itself, the rest). ``hits`` int64[w, c, 2 thresholds, 2 sides]: rows classified right.
     ``rows`` int64[w, c, 2 sides]: rows scored, 0 if there was no candidate. ``scores`` int64[w * c + 1, 2 sides, bins]:
     histograms of scores if candidates are weighed by them (see ``score_histograms``), else empty. ``choices``: the c
     choices of C and weighting.

@@ -110,7 +110,7 @@ def normal_histograms(biases: Floats, sides: Floats) -> Floats:
 
     ``biases`` float64[m] and ``sides`` float64[m, 2, 2] as for :func:`score_units`.
     """
-    # Only a merger cuts. At the top of the module, this import would make the start of all others half as long again.
+    # A merger alone needs it. At the top of the module, this import would make the others start half as long again.
     from scipy.special import ndtr  # noqa: PLC0415
 
     zero, one = np.moveaxis(score_units(biases, sides), -1, 0)

@@ -226,9 +226,9 @@ class Problem:
         live = live_counts(grams_by_window[0], grid, positive)
         # By the Cauchy-Schwarz inequality, no entry of a class exceeds the largest diagonal entry of the total.
         totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in grams_by_window]
-        narrow = all(total.narrow for total in totals)
-        stacks = {label: Stack.of([grams[label] for grams in grams_by_window], narrow=narrow) for label in live}
-        return cls(stacks, Stack.of(totals, narrow=narrow), grid, positive)
+        int64 = all(total.fits_int64 for total in totals)
+        stacks = {label: Stack.of([grams[label] for grams in grams_by_window], int64=int64) for label in live}
+        return cls(stacks, Stack.of(totals, int64=int64), grid, positive)
 
     def counts(self, at: int) -> dict[str, int]:
         """The number of rows of each class that the planes of the set ``at`` tell apart, sorted by label."""
@@ -258,8 +258,8 @@ class Problem:
         # The square of a sum is at most twice the sum of squares, and no entry exceeds the largest diagonal entry.
         farthest = float(np.abs(centre).max()) ** 2
         reach = [2.0 * (moments.in_floats(diagonal).max() + moments.count * farthest) for moments in others]
-        narrow = max(reach) < 2.0**62 and all(moments.narrow for moments in others)
-        return Stack.of(others, narrow=narrow).centred(np.repeat(centre[None], len(others), axis=0))
+        int64 = max(reach) < 2.0**62 and all(moments.fits_int64 for moments in others)
+        return Stack.of(others, int64=int64).centred(np.repeat(centre[None], len(others), axis=0))
 
     def planes_inside(self, solved: Solved) -> Floats:
         """Planes float64[n, m, k, D] on rows [q - centre, -1], one per class; NaN if there is none.

@@ -30,8 +30,8 @@ def solved_together(
         if window not in left_out:
             try:
                 classes = tuple(live_counts(grams, grid, positive))
-                narrow = all(grams[label].narrow for label in classes)
-                alike.setdefault((narrow, classes), []).append(window)
+                int64 = all(grams[label].fits_int64 for label in classes)
+                alike.setdefault((int64, classes), []).append(window)
             except SolveRefused as refused:
                 refusals.append(str(refused))
     together = []

@@ -64,7 +64,7 @@ class StreamDefinition:
 
     ``choices`` and ``weightings``: the values of C and the class weightings of the candidates of the automatic mode;
     empty means the solver's own. ``prior``: a plane that new ones are drawn to. ``objective``: the measure by which
-    candidates are weighed and thresholds cut. ``calibrate``: whether scores are counted, so that answers have
+    candidates are weighed and thresholds set. ``calibrate``: whether scores are counted, so that answers have
     probabilities. ``partitioner``: the rule for the partition of an id; it is in the stream fingerprint unless it is
     that of earlier versions. ``columns``: the encoder that makes features of table rows; None if rows come as numbers.
     If there is one, it is in the data fingerprint. Raises :class:`DefinitionError` if settings cannot be used, or not

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.errors import WireError
-from deltaplane.solve.candidates import CUTS, Blend, Candidates
+from deltaplane.solve.candidates import THRESHOLDS, Blend, Candidates
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.wire.frame import Fields
 
@@ -49,7 +49,9 @@ def prequential_counts_of(fields: Fields | None) -> PrequentialCounts | None:
     windows = _windows("delta", fields["targets"], "rows", len(choices) * 2)
     for part in fields["targets"]:
         target = part["target"]
-        hits[target] = _array("delta", part, "hits", "<i8", (windows, len(choices), len(CUTS), 2)).astype(np.int64)
+        hits[target] = _array("delta", part, "hits", "<i8", (windows, len(choices), len(THRESHOLDS), 2)).astype(
+            np.int64
+        )
         rows[target] = _array("delta", part, "rows", "<i8", (windows, len(choices), 2)).astype(np.int64)
         if (hits[target] < 0).any() or (hits[target] > rows[target][:, :, None, :]).any():
             raise WireError(f"delta: expected trials of class {target!r} with at most as many hits as rows, got others")
@@ -88,10 +90,10 @@ def blend_of(fields: Fields | None) -> Blend | None:
             )
         candidates = Candidates(
             weights=_array("model", part, "weights", "<f8", (*shape, features)).astype(np.float64),
-            biases=_array("model", part, "biases", "<f8", (*shape, len(CUTS))).astype(np.float64),
-            hits=_array("model", part, "hits", "<f8", (*shape, len(CUTS), 2)).astype(np.float64),
+            biases=_array("model", part, "biases", "<f8", (*shape, len(THRESHOLDS))).astype(np.float64),
+            hits=_array("model", part, "hits", "<f8", (*shape, len(THRESHOLDS), 2)).astype(np.float64),
             rows=_array("model", part, "rows", "<f8", (*shape, 2)).astype(np.float64),
-            shares=_array("model", part, "shares", "<f8", (*shape, len(CUTS))).astype(np.float64),
+            shares=_array("model", part, "shares", "<f8", (*shape, len(THRESHOLDS))).astype(np.float64),
         )
         _check_candidates(part["target"], candidates)
         of[part["target"]] = candidates

@@ -327,7 +327,7 @@ def _ids_in(file: Path | None) -> frozenset[str]:
 
 
 def _tell_files(done: int, every: int) -> None:
-    """Say how far it has come, where somebody looks."""
+    """Say how far it has come, if somebody looks."""
     if sys.stderr.isatty():
         typer.echo(f"\r{done:,} of {every:,} files", err=True, nl=done == every)
 

@@ -44,7 +44,7 @@ __all__ = [
 
 EXIT_CODES = """Exit codes:
 
- 0: there are figures, and --verify, where it was asked for, has found the same
+ 0: there are figures, and --verify, if it was asked for, has found the same
 
  1: the figures say nothing (rows of some class were never scored, or all are sorted by class), or --verify failed
 
@@ -135,8 +135,8 @@ class PlaneOptions:
     objective: Annotated[
         str | None,
         typer.Option(
-            help="What planes are weighed and cut for: gmean (default), kappa, mcc, f1, accuracy, cost:FN=50,FP=1,"
-            " recall@alerts=100/day (or /1000rows), or precision>=0.5."
+            help="What planes and thresholds are chosen for: gmean (default), kappa, mcc, f1, accuracy,"
+            " cost:FN=50,FP=1, recall@alerts=100/day (or /1000rows), or precision>=0.5."
         ),
     ] = None
 

@@ -24,7 +24,7 @@ def live(
         ),
     ] = None,
     interval_seconds: Annotated[float, typer.Option(callback=within(0.1, 60.0), help="Time between two frames.")] = 1.0,
-    stream: Annotated[str | None, typer.Option(help="Which stream, where the services are of several.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Which stream, if the services are of several.")] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame, with rates over one interval; exit code 1 if none answers.")
     ] = False,

@@ -141,7 +141,7 @@ PINNED: Mapping[str, Pin] = {
     "enable.auto.offset.store": Pin(_FALSE, "positions are in the deltas; an offset stored on its own skips records"),
     "auto.offset.reset": Pin(frozenset({"error"}), "an offset that is gone must be said, not skipped over"),
     "isolation.level": Pin(frozenset({"read_committed"}), "samples of a transaction that was aborted were never sent"),
-    "enable.partition.eof": Pin(_FALSE, "the services ask for the ends of partitions themselves, where they need them"),
+    "enable.partition.eof": Pin(_FALSE, "the services ask for the ends of partitions themselves, when they need them"),
     "group.id": Pin(_NEVER, "groups are named after the stream, so that the members of one find each other"),
     "group.instance.id": Pin(_NEVER, "it is a setting of its own: instance"),
     "group.protocol": Pin(

@@ -109,7 +109,7 @@ class Knobs:
     trim_seconds: float = _knob(
         600.0,
         ("merger",),
-        "How often the elected merger lets go of samples and retirements that no window needs, where brokers allow it:"
+        "How often the elected merger lets go of samples and retirements that no window needs, if brokers allow it:"
         " what goes is found one turn and let go of in the next. 0: never. See: deltaplane topics trim.",
         Bounds(0.0, 2_592_000.0),
     )

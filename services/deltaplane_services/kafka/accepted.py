@@ -86,7 +86,7 @@ def state_before(definition: StreamDefinition, central: LogReader, source: Sourc
     if 0 < start < low:
         raise DeltaGap(
             f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{partition}, the log"
-            f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
+            f" begins at {low}; retention has deleted deltas that no checkpoint holds: run a merger, and raise it"
         )
     return accepted_state(definition, checkpoint, central.read(DELTAS, partition, start, offset), offset)
 

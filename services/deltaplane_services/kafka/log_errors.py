@@ -78,5 +78,5 @@ def raise_if_error(message: Message, party: Principal = ANYBODY) -> None:
         )
     raise LogUnavailable(
         f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); if the offset is out of range,"
-        " retention has eaten records that are still needed"
+        " retention has deleted records that are still needed"
     )

@@ -163,8 +163,8 @@ class MergerService(ServiceLoop):
             if start < begin:
                 raise DeltaGap(
                     f"{self.definition.name}.{DELTAS}-{partition}: the checkpoints go on at offset {start}, the log"
-                    f" begins at {begin}; retention has eaten deltas that no checkpoint holds: raise it, and start the"
-                    " stream anew"
+                    f" begins at {begin}; retention has deleted deltas that no checkpoint holds: raise it, and start"
+                    " the stream anew"
                 )
             starts.append((DELTAS, partition, start))
         self._reader.follow([*starts, (MODELS, 0, end)])

@@ -102,7 +102,7 @@ class FileSums:
         return total
 
     def _places(self, path: Path, name: str, ordinals: Int64s) -> Iterator[tuple[RowBlock, AdmittedSamples, Int64s]]:
-        """(a block, its admitted rows, the places among these of the rows at some ordinals), where there are any."""
+        """(a block, its admitted rows, the places among these of the rows at some ordinals), if there are any."""
         first = 0
         for block, admitted, _ in self._blocks(path, name):
             begin, end = np.searchsorted(ordinals, [first, first + len(admitted)]).tolist()

@@ -8,7 +8,7 @@ import numpy as np
 
 from deltaplane.log.headline import headline, headline_name
 from deltaplane.log.model import Model
-from deltaplane.solve.candidates import CUTS, Leaning
+from deltaplane.solve.candidates import THRESHOLDS, Leaning
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.stream.definition import StreamDefinition
 
@@ -28,7 +28,7 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
     by_choice = shares.sum(axis=(0, 2)).tolist()
     by = {
         "windows": ([str(window) for window in definition.nested_windows.windows], shares.sum(axis=(1, 2))),
-        "cuts": (list(CUTS), shares.sum(axis=(0, 1))),
+        "cuts": (list(THRESHOLDS), shares.sum(axis=(0, 1))),
     }
     table = {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
     of_c: dict[str, float] = {}
@@ -70,7 +70,7 @@ def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[st
                         "class": target,
                         "window": str(definition.nested_windows.windows[window]),
                         **model.blend.choices[choice]._asdict(),
-                        "cut": CUTS[cut],
+                        "cut": THRESHOLDS[cut],
                         "gmean": float(gmeans[window, choice, cut]),
                         "share": float(candidates.shares[window, choice, cut]),
                     }

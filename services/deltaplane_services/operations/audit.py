@@ -76,7 +76,7 @@ class SourceAudit:
 
     @property
     def proved(self) -> str | None:
-        """From where on the source is proved, and what is believed without proof.
+        """The offsets from which the source is proved, and what is believed without proof, in words.
 
         None if everything is proved from offset 0 on, and also if the rows were not read.
         """
@@ -85,7 +85,7 @@ class SourceAudit:
             return None
         said = f"proved from offset {account.samples_from} of samples and {account.retirements_from} of retirements on"
         if account.samples_from or account.retirements_from:
-            said += "; that nothing counts which lay before is what the logs no longer hold, and no live row needs"
+            said += "; the logs no longer hold what came before, and no live row needs it"
         return said if not account.believed else f"{said}; believed from its deltas: {'; '.join(account.believed)}"
 
     def as_json(self) -> dict[str, Any]:

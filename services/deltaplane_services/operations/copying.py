@@ -150,7 +150,7 @@ def _starts(
         if start < begin and any(p.source.partition == partition for p in follower.model.positions):
             raise CannotCopy(
                 f"{settings.definition.name}.{topic}-{partition}: its live part begins at offset {start}, the log at"
-                f" {begin}; retention has eaten rows that count, so a copy could not be the same"
+                f" {begin}; retention has deleted rows that count, so a copy could not be the same"
             )
     return starts, labels
 

@@ -188,14 +188,14 @@ class _Reading:
                 " everything that keeps no rows can only be checked from the first; it cannot be checked any more"
             )
         elif state.begun:
-            for eaten, begin, needed in (
+            for deleted, begin, needed in (
                 ("live rows", self.begins[0], rebuild.window_from),
                 ("retirements of ids that stay retired", self.begins[1], rebuild.retirements_window_from),
             ):
                 if begin > needed:
                     self.faults.append(
-                        f"a rebuild needs the log from offset {needed}, it begins at {begin}; retention has eaten"
-                        f" {eaten}"
+                        f"a rebuild needs the log from offset {needed}, it begins at {begin}; retention has deleted"
+                        f" {deleted}"
                     )
         if self.ends[0] < state.samples_position or self.ends[1] < state.retirements_position:
             self.faults.append(

@@ -201,12 +201,12 @@ class WorkerProcessor:
         accepted = self._state()
         needed = accepted.rebuild.window_from if self.definition.nested_windows.keep_rows else accepted.samples_position
         if accepted.begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
-            eaten = "live rows" if samples > needed else "retirements of ids that stay retired"
+            deleted = "live rows" if samples > needed else "retirements of ids that stay retired"
             raise DeltaGap(
                 f"source {self.source}: a rebuild needs samples from offset {needed} and retirements from offset"
                 f" {accepted.rebuild.retirements_window_from}, the log begins at {samples} and {retirements};"
-                f" retention has eaten {eaten}. {self._begin_anew()}; and set retention to what deltaplane topics check"
-                " expects"
+                f" retention has deleted {deleted}. {self._begin_anew()}; and set retention to what deltaplane topics"
+                " check expects"
             )
         self._samples_position = max(self._samples_position, samples)
         self._retirements_position = max(self._retirements_position, retirements)

@@ -88,7 +88,7 @@ class Console:
         echo(f"deltaplane: {text}", typer.colors.YELLOW, err=True)
 
     def summary(self, result: ReplayResult, *, quiet: bool = False) -> None:
-        """The closing tables, or, where it is to be quiet, warnings, refusals and what went wrong alone."""
+        """Print the closing tables; if ``quiet``, only warnings, refusals and what went wrong."""
         if result.decisions and not quiet:
             self._console.print(_columns(result))
         if not quiet:
@@ -277,7 +277,7 @@ def _measure_of(metric: str) -> str:
 
 
 def _interval(found: Mapping[str, Any], measure: str) -> Text:
-    """The interval of a measure, where it has one."""
+    """The interval of a measure; empty if it has none."""
     low, high = found["intervals"].get(measure, (math.nan, math.nan))
     return Text(f"   {number(low)} to {number(high)} with 95 %" if math.isfinite(low) else "")
 

@@ -384,7 +384,7 @@ class _Run:
         return self._reader.bytes_read / total if total else None
 
     def _check_declared(self, model: Model | None) -> None:
-        """Say why there is no classifier, where there is none."""
+        """Raise :class:`ReplayError` with the reason if there is no classifier."""
         rows, refused = self._feed.rows, self._refusals
         labels = self._labels.rows
         seen = ", ".join(sorted(labels)[:12])

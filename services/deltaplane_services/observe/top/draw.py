@@ -204,7 +204,7 @@ def _quality(frame: Frame, history: History, room: _Room) -> Table:
     recent, of_all = _share(frame.gmean.get("recent")), _share(frame.gmean.get("all"))
     pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), room, share=True))
     if frame.served:
-        # A site each, where there are several.
+        # A line for each site, if there are several.
         told = [
             _share(value) if len(frame.served) == 1 else f"{site} {_share(value)}"
             for site, value in frame.served.items()
