@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deltaplane.errors import ExtraMissing
@@ -142,6 +143,8 @@ def test_labels_that_are_numbers_or_truths_have_the_classes_of_the_stream(tmp_pa
     missing=st.sampled_from(["refuse", "offset"]),
     marks=st.sampled_from([[], ["-999", "7"]]),
 )
+@example(values=[0.0, 0.0, 0.0, math.nan], offset=0.0, missing="refuse", marks=[])
+@example(values=[0.0, 0.0, 0.0, math.nan], offset=0.0, missing="offset", marks=[])
 def test_any_number_is_on_the_same_place_of_the_grid_or_refused_on_both_sides(
     tmp_path_factory: pytest.TempPathFactory, values: list[float | None], offset: float, missing: str, marks: list[str]
 ) -> None:

@@ -212,7 +212,7 @@ def test_a_median_is_refused_where_no_rule_can_fill_it_in(tmp_path: Path) -> Non
 
 
 def test_a_mark_that_declared_rules_do_not_know_is_refused_and_not_passed_over() -> None:
-    rows = [{"a": at % 5, "k": "xy"[at % 2], "y": at % 3 == 0} for at in range(300)]
+    rows = [{"a": at % 5, "k": "xy"[at % 2], "y": at % 5 == 0} for at in range(300)]
     definition = deltaplane.replay(rows, label="y").definition
     with pytest.raises(DefinitionError, match=r"missing_values: '-999'.* list it there: missing = .*'-999'"):
         deltaplane.replay(rows, label="y", definition=definition, missing_values=-999)
