@@ -208,6 +208,27 @@ def test_a_merger_goes_on_from_the_last_model_that_is_not_behind_its_checkpoints
     assert candidates(found) == candidates(published(merger))
 
 
+def test_trials_count_once_although_a_merger_published_before_it_had_caught_up_with_the_candidates_it_has() -> None:
+    merger = begun()
+    checkpoint = [merger.state(source) for source in (HERE, THERE)]
+    tiles = [delta(HERE, 1, tried(9)), delta(HERE, 2, tried(2)), delta(HERE, 3, tried(4))]
+    for one in tiles[:2]:
+        merger.apply(one)
+    ahead = published(merger)
+    catching_up = Merger(DEFINITION)
+    catching_up.restore(checkpoint, ahead)
+    catching_up.apply(tiles[0])
+    behind = published(catching_up)
+    assert candidates(behind) == candidates(ahead)
+
+    merger.apply(tiles[2])
+    again = Merger(DEFINITION)
+    again.restore(checkpoint, behind, weighed_to={HERE: 3})
+    for one in tiles:
+        again.apply(one)
+    assert candidates(published(again)) == candidates(published(merger))
+
+
 def test_no_merger_goes_on_from_candidates_of_other_options() -> None:
     merger = begun()
     last, states = published(_again_with_nothing_new(merger)), merger.sources()

@@ -151,10 +151,14 @@ class Merger:
         read_to: Mapping[Source, int] = _NOTHING_READ,
         log_times: Mapping[Source, int] = _NOTHING_READ,
         weighed_by: Model | None = None,
+        weighed_to: Mapping[Source, int] = _NOTHING_READ,
     ) -> None:
         """Start from checkpoints; versions continue from the ``last`` model, so that they always increase.
 
         ``weighed_by``: the model whose candidates to continue with, if it is not the last; see :func:`goes_on_from`.
+        ``weighed_to``: for each source, the sequence that models up to that one had come to. The candidates may have
+        counts of tiles that their own model does not contain yet: a merger that starts from older checkpoints reads
+        these tiles again, and may publish before it has come as far as the model whose candidates it goes on with.
 
         ``read_to``: for each source, the offset up to which its deltas are in its state. A worker believes a model that
         names another owner only if the merger has read as far as the worker's own claim. ``log_times``: when each
@@ -174,7 +178,10 @@ class Merger:
             chosen = weighed_by or last
             self._blend = chosen.blend
             self._calibration = chosen.calibration or self._calibration
-            self._weighed = {position.source: position.sequence for position in chosen.positions}
+            own = {position.source: position.sequence for position in chosen.positions}
+            self._weighed = {
+                source: max(own.get(source, 0), weighed_to.get(source, 0)) for source in own.keys() | weighed_to.keys()
+            }
             if last.options != self.definition.solver:
                 self._blend, self._candidates_from = None, last.version + 1
         self._changed = True

@@ -7,7 +7,7 @@ lower ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from deltaplane import limits
@@ -80,16 +80,22 @@ class MergerProcessor:
                 log_times[checkpoint.state.source] = record.log_time
         states = [checkpoint.state for checkpoint in newest.values()]
         weighed_by: Model | None = None
+        come_to: dict[Source, int] = {}
+        weighed_to: Mapping[Source, int] = {}
         for record in models:
             model = _readable(self._codec.model(record))
+            for position in model.positions:
+                come_to[position.source] = max(position.sequence, come_to.get(position.source, 0))
             self.model = model if model.replaces(self.model) else self.model
             if model.replaces(weighed_by) and goes_on_from(states, model, self.definition):
-                weighed_by = model
+                weighed_by, weighed_to = model, dict(come_to)
+        if weighed_by is None:
+            weighed_to = come_to
         if self.model is not None:
             self.model.check(self.definition)
             self.solver_changed = solver_changed(self.definition, self.model)
         read_to = {source: checkpoint.next_offset for source, checkpoint in newest.items()}
-        self.merger.restore(states, self.model, read_to, log_times, weighed_by)
+        self.merger.restore(states, self.model, read_to, log_times, weighed_by, weighed_to)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
             self._skip_below[source] = checkpoint.next_offset
