@@ -57,6 +57,12 @@ def test_numbers_in_another_form_are_refused_and_read_where_it_is_declared(
     assert deltaplane.replay(path, label="label", **flags).digest == plain.digest
 
 
+def test_where_no_column_is_left_the_form_of_their_numbers_is_what_is_said(tmp_path: Path) -> None:
+    path = file(tmp_path / "rows.csv", with_comma, lambda value: with_comma(value / 7))
+    with pytest.raises(DefinitionError, match="`--decimal ,`"):
+        deltaplane.replay(path, label="label")
+
+
 def test_a_declared_decimal_comma_does_not_read_points_as_decimal_signs(tmp_path: Path) -> None:
     path = file(tmp_path / "rows.csv", with_comma, grouped("."))
     with pytest.raises(DefinitionError, match=r"'count' looks like numbers.*--thousands \."):

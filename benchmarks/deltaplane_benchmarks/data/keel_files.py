@@ -41,7 +41,7 @@ def table_of(name: str, content: bytes) -> MixedTable:
     width = next(iter(widths))
     cells = [[None if row[at] in MISSING else row[at] for row in rows] for at in range(width - 1)]
     labels = np.array([row[-1] for row in rows])
-    keywords = {"label": str(width), "header": False}
+    keywords = {"label": str(width)}
     return MixedTable(name, content, _ENDING, keywords, cells, labels, chunk_of(len(rows)), name)
 
 

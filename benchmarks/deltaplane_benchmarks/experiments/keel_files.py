@@ -44,7 +44,7 @@ _COLUMNS = (
     Column("why not, or why to doubt it"),
 )
 _NOTES = (
-    "The files have no header: replay is given the place of the label and --no-header; the columns are its to decide.",
+    "The files have no header: replay is given the place of the label and nothing more; the columns are its to decide.",
     "In file order: replay with its own chunk of 100 rows. What follows is of --shuffle with each seed, a mean.",
     f"Test, then train, by chunks of a tenth of the file, from {LEAST_CHUNK} to {MOST_CHUNK:,} rows, for both.",
     "scikit-learn: the same rows in the same order, columns sorted by hand, words from numbers.",

@@ -12,12 +12,12 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.columns.cells import plain_cell, text_of
 from deltaplane.columns.encoder import Cells, CodedCells
-from deltaplane.columns.inference import Inferred, Overrides, infer
+from deltaplane.columns.inference import Inferred, Overrides
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.component_tables import grid_table
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
-from deltaplane_services.produce.column_choice import check_forms
+from deltaplane_services.produce.column_choice import inferred_of
 from deltaplane_services.readers import Looked, ReaderError, ReaderOptions, open_rows
 from deltaplane_services.readers.cells import AS_NUMBERS
 from deltaplane_services.system.printable import plain
@@ -108,8 +108,7 @@ def inspect(first: FirstRows, roles: Roles, overrides: Overrides) -> Inspected:
         counts[text] = counts.get(text, 0) + 1
     ordered = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
     rows = len(next(iter(columns.values()), ()))
-    inferred = infer(columns, labels, overrides)
-    check_forms(inferred, columns, overrides)
+    inferred = inferred_of(columns, labels, overrides)
     return Inspected(inferred, roles, rows, first.passed_over, ordered)
 
 

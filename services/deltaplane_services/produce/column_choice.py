@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deltaplane.columns.cells import MissingWords, Word
+from deltaplane.columns.cells import MISSING, MissingWords, Word
 from deltaplane.columns.encoder import Cells, CodedCells, Encoder, read_column
 from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
 from deltaplane.columns.rules import NumberRule, TimeRule
@@ -17,7 +17,7 @@ from deltaplane_services.produce.feed_options import ReplayOptions, reader_optio
 from deltaplane_services.readers import ReaderOptions
 from deltaplane_services.readers.cures import cure_of_texts
 
-__all__ = ["ColumnChoice", "check_forms"]
+__all__ = ["ColumnChoice", "inferred_of"]
 
 
 class ColumnChoice:
@@ -58,8 +58,7 @@ class ColumnChoice:
             features=features,
             missing=self._options.input.missing_values or (),
         )
-        self.inferred = infer(table, [labels[row] for row in labelled], said)
-        check_forms(self.inferred, table, said)
+        self.inferred = inferred_of(table, [labels[row] for row in labelled], said)
         self.marks = _marks(self.inferred.encoder, table)
         return self.inferred.encoder
 
@@ -75,19 +74,32 @@ class ColumnChoice:
         return options.with_stream(columns=self.inferred.encoder)
 
 
-def check_forms(inferred: Inferred, table: Mapping[str, Cells], said: Overrides) -> None:
-    """Raise :class:`DefinitionError` for a column of texts that are numbers in a form that was not declared.
+def inferred_of(table: Mapping[str, Cells], labels: Sequence[str] | None, said: Overrides) -> Inferred:
+    """What :func:`deltaplane.columns.inference.infer` decides.
 
-    As texts they would be hashed or left out, and what they say would be lost.
+    Raises :class:`DefinitionError`, besides, for a column of texts that are numbers in a form that was not declared: as
+    texts they would be hashed or left out, and what they say would be lost.
     """
-    for decision in inferred.decisions:
-        if decision.column in (*said.category, *said.ignore) or isinstance(decision.rule, NumberRule | TimeRule):
+    try:
+        inferred = infer(table, labels, said)
+    except DefinitionError:
+        # Where no column is left, such columns are often why.
+        _check_forms([name for name in table if not said.features or name in said.features], table, said, MISSING)
+        raise
+    numbers = {one.column for one in inferred.decisions if isinstance(one.rule, NumberRule | TimeRule)}
+    _check_forms([name for name in table if name not in numbers], table, said, inferred.encoder.missing)
+    return inferred
+
+
+def _check_forms(columns: Sequence[str], table: Mapping[str, Cells], said: Overrides, missing: Sequence[str]) -> None:
+    for column in columns:
+        if column in (*said.category, *said.ignore) or (said.features and column not in said.features):
             continue
-        texts = _texts(table[decision.column], inferred.encoder.missing)
-        if cure := cure_of_texts(decision.column, texts):
+        texts = _texts(table[column], missing)
+        if cure := cure_of_texts(column, texts):
             raise DefinitionError(
-                f"columns: all of {decision.column!r} looks like numbers, such as {texts[0]!r:.60}, which are written"
-                f" otherwise than was declared: {cure}"
+                f"columns: all of {column!r} looks like numbers, such as {texts[0]!r:.60}, which are written otherwise"
+                f" than was declared: {cure}"
             )
 
 

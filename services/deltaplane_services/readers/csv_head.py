@@ -26,6 +26,7 @@ _DELIMITERS = ",;\t|"
 _SEP_LINE = re.compile(rb"\"?sep=(.)\"?\s*", re.IGNORECASE)
 _RULE = re.compile(rb"[-+|=,;\s]*-{3,}[-+|=,;\s]*")
 """A line of dashes between header and rows, as clients of databases write it."""
+_TWICE = 2
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -177,11 +178,12 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
             "`--comment`, or take them out."
         )
     rows = _sample_rows(sample, line_number, dialect)
-    bare = options.header is None and _is_a_row([cell.strip() for cell in record.cells], rows[1:], options, where)
+    below = _sample_rows(sample, line_number, dialect, most=SNIFF_BYTES)[1:] if options.header is None else []
+    bare = options.header is None and _is_a_row([cell.strip() for cell in record.cells], below, options, where)
     if bare:
         notes.append(
-            f"the first line holds numbers, {listed(record.cells, 4)}, and is a row: the columns are named by their"
-            " places; say `--header` if it holds names"
+            f"the first line, {listed([cell.strip() for cell in record.cells], 4)}, is a row, as its cells are numbers"
+            " or come again below: the columns are named by their places; say `--header` if it holds names"
         )
     if bare or options.header is False:
         cutter.put_back(data[at:], line_number, unfinished=False)
@@ -189,8 +191,8 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
         return Head(names, dialect, rows, has_names=False, notes=notes)
     below_number = line_number + data.count(b"\n", at, record.end)
     cutter.put_back(data[record.end :], below_number, unfinished=False)
-    below = _offset_of_line(sample, below_number)
-    if _RULE.fullmatch(sample[below : after_newline(sample, below)]):
+    under = _offset_of_line(sample, below_number)
+    if _RULE.fullmatch(sample[under : after_newline(sample, under)]):
         data, at, below_number = _next_filled_line(cutter, where)
         below_number += 1
         cutter.put_back(data[after_newline(data, at) :], below_number, unfinished=False)
@@ -199,22 +201,24 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
 
 
 def _is_a_row(cells: Sequence[str], rows: Sequence[Sequence[str]], options: ReaderOptions, where: str) -> bool:
-    """Whether a first line of which nobody has said what it is is a row: it holds numbers, and no name that is wanted.
+    """Whether a first line of which nobody has said what it is is a row: columns are wanted by their places alone.
 
-    Numbers that count the columns are names. Raises ReaderError if a number may be a name and a place.
+    Its cells must be numbers, or come again below; names do not. Numbers that count the columns are names. Raises
+    ReaderError if a number may be a name and a place.
     """
-    numbers = sum(map(_is_number, cells))
     features = set(options.features or ())
     if features and all(_is_place(name, len(cells)) for name in features) and not features.intersection(cells):
         return True
-    if 2 * numbers < len(cells) or _are_counted(cells):
-        return False
     named = (options.label, options.id, options.time, *(options.features or ()), *options.looked_for)
     wanted = {name for name in named if name is not None}
     are_places = all(_is_place(name, len(cells)) for name in wanted)
-    if not wanted or not are_places or (numbers < len(cells) and not _come_again(cells, rows)):
+    if not wanted or not are_places:
         return False
-    if names := sorted(wanted.intersection(cells)):
+    if not all(map(_is_number, cells)):
+        return _come_again(cells, rows)
+    if _are_counted(cells):
+        return False
+    if names := sorted(name for name in wanted.intersection(cells) if cells.index(name) + 1 != int(name)):
         raise ReaderError(
             f"The first line of {where} holds numbers, {listed(cells, 4)}: `{names[0]}` may be the name of a column, or"
             " its place. If it is a row, say `--no-header`; if it holds names, `--header`."
@@ -223,9 +227,11 @@ def _is_a_row(cells: Sequence[str], rows: Sequence[Sequence[str]], options: Read
 
 
 def _come_again(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether all cells that are no numbers are values below, too, and so are no names of columns."""
-    texts = [at for at, cell in enumerate(cells) if not _is_number(cell)]
-    return all(any(len(row) > at and row[at].strip() == cells[at] for row in rows) for at in texts)
+    """Whether a cell that is no number is a value in two other lines of its column, and so is no name of it."""
+    texts = [at for at, cell in enumerate(cells) if cell and not _is_number(cell)]
+    others = [row for row in ([cell.strip() for cell in row] for row in rows) if row != cells]
+    whole = [row for row in others if len(row) == len(cells)]
+    return any(sum(row[at] == cells[at] for row in whole) >= _TWICE for at in texts)
 
 
 def _below_what_stands_above(
@@ -292,11 +298,11 @@ def _offset_of_line(sample: bytes, line_number: int) -> int:
     return at
 
 
-def _sample_rows(sample: bytes, line_number: int, dialect: CsvDialect) -> list[list[str]]:
+def _sample_rows(sample: bytes, line_number: int, dialect: CsvDialect, most: int = SAMPLE_ROWS) -> list[list[str]]:
     """The cells of the first rows of the sample, from that line on."""
     at = _offset_of_line(sample, line_number)
     rows: list[list[str]] = []
-    while at < len(sample) and len(rows) < SAMPLE_ROWS:
+    while at < len(sample) and len(rows) < most:
         record = dialect.record(sample, at, final=True)
         assert record is not None, "a final record ends"
         at = record.end
