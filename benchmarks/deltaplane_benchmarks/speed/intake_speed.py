@@ -209,7 +209,7 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
         say("through one intake")
         service = taken.start("intake", until="took over partition")
         began, before = time.perf_counter(), cost_of(service.pid).cpu_seconds
-        _wait_forshop_rows(taken, rows)
+        _wait_for_rows(taken, rows)
         intake_seconds, intake_cpu = time.perf_counter() - began, cost_of(service.pid).cpu_seconds - before
         taken.stop()
         say("by produce")
@@ -229,7 +229,7 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
     return Speed(rows, intake_seconds, intake_cpu, float(found[1]), cpu, same, digest)
 
 
-def _wait_forshop_rows(stream: _Stream, rows: int) -> None:
+def _wait_for_rows(stream: _Stream, rows: int) -> None:
     """Wait until so many rows are in the samples."""
     log, found, until = reader(stream.settings, "site"), 0, time.monotonic() + _STALLED_SECONDS
     try:

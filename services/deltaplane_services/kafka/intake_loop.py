@@ -48,6 +48,10 @@ logger = logging.getLogger(__name__)
 COMMIT_SECONDS = 1.0
 """Seconds between two commits of the stores. What was read since is read again after a crash, and not sent again."""
 
+LAG_SECONDS = 1.0
+"""Seconds between two looks at how far the readers are behind. Each look waits for the client's own thread, so that one
+after every turn would take a good part of the turn."""
+
 ASK_SECONDS = 0.5
 """Seconds between two questions to a schema registry that does not answer."""
 
@@ -133,6 +137,7 @@ class IntakeService(ServiceLoop):
         self._at_work: dict[int, _AtWork] = {}
         self._waiting: list[int] = []
         self._must_follow, self._committed = False, time.monotonic()
+        self._look_at = float("-inf")
         self._samples = f"{definition.name}.{SAMPLES}"
         self._open_readers()
         self._queries = clients.query_publisher() if intake.queries else None
@@ -397,6 +402,9 @@ class IntakeService(ServiceLoop):
     def tell(self) -> None:
         """Give the metrics the state of this intake; called after every turn."""
         self._watch.turn(self.processors, joined=self._member.joined, waiting=len(self._waiting))
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LAG_SECONDS
         lags = dict(self._events.lags())
         if self._labels is not None:
             lags |= self._labels.lags()
