@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 COMMIT_SECONDS = 1.0
 """Seconds between two commits of the stores. What was read since is read again after a crash, and not sent again."""
 
-LAG_SECONDS = 1.0
+_LAG_SECONDS = 1.0
 """Seconds between two looks at how far the readers are behind. Each look waits for the client's own thread, so that one
 after every turn would take a good part of the turn."""
 
@@ -404,7 +404,7 @@ class IntakeService(ServiceLoop):
         self._watch.turn(self.processors, joined=self._member.joined, waiting=len(self._waiting))
         if time.monotonic() < self._look_at:
             return
-        self._look_at = time.monotonic() + LAG_SECONDS
+        self._look_at = time.monotonic() + _LAG_SECONDS
         lags = dict(self._events.lags())
         if self._labels is not None:
             lags |= self._labels.lags()
