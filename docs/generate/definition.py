@@ -59,7 +59,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "feature_map": {
         "kind": (
             ", ".join(("none", *MAP_KINDS)),
-            "A curved boundary by random features, or [both flat and curved](../explanation/automatic.md).",
+            (
+                "A curved boundary by random features, or, of `mixed`, [flat and curved](../explanation/automatic.md)."
+                " `linear` is another word for `none`, the default; `auto` is for `replay`, which fits it."
+            ),
         ),
         "units": ("whole number", "Features that the map makes."),
         "seed": ("whole number", "Seed of its random weights."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,12 +19,19 @@ def made() -> DataSet:
     return DataSet(table.name, table.features[order], table.labels[order], table.source)
 
 
-@pytest.mark.parametrize("delay", [2, 40, 137])
-def test_the_blend_has_the_gmean_that_a_replay_with_the_delay_has_served(delay: int) -> None:
+@pytest.mark.parametrize(("delay", "feature_map"), [(2, "linear"), (40, "linear"), (40, None), (137, "linear")])
+def test_the_blend_has_the_gmean_that_a_replay_with_the_delay_has_served(delay: int, feature_map: str | None) -> None:
     data = made()
     columns = {f"x{at}": data.features[:, at] for at in range(3)} | {"label": data.labels.astype(str)}
-    served = deltaplane.replay(columns, label="label", positive="yes", chunk=50, label_delay=delay).summary["served"]
-    found = run_stream(data, StreamTask("two", "yes", 50, label_delay=delay))
+    of: dict[str, Any] = {
+        "label": "label",
+        "positive": "yes",
+        "chunk": 50,
+        "label_delay": delay,
+        "feature_map": feature_map,
+    }
+    served = deltaplane.replay(columns, **of).summary["served"]
+    found = run_stream(data, StreamTask("two", "yes", 50, label_delay=delay), curved=feature_map is None)
     assert found.blend == pytest.approx(served["gmean"], rel=1e-12)
     assert found.rows == 700
 

@@ -13,41 +13,29 @@ import pytest
 from sklearn.base import clone
 
 import deltaplane
+from automatic_rows import NAMES, alike, by_name, replayed, rows, saved
 from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import DefinitionError, DefinitionMismatch, ExtraMissing, RowsRefused, SolveRefused, WireError
 from deltaplane.estimators import AutomaticProximalSVM, RowsLeftOut
 from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.maps.feature_maps import FeatureMap
 from mixed_table import mixed_table
 from not_run import give_up
 
-NAMES = ["length", "width", "height"]
-
-
-def rows(seed: int, count: int = 1200, classes: int = 2) -> tuple[Floats, Labels]:
-    """Rows whose boundary drifts, and their labels as texts."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(count, len(NAMES)))
-    turn = np.linspace(0.0, 2.0, count)
-    score = X[:, 0] * np.cos(turn) + X[:, 1] * np.sin(turn) + 0.5 * random.normal(size=count)
-    return X, np.digitize(score, np.linspace(-0.7, 0.7, classes - 1) if classes > 2 else [0.3]).astype(str)
-
-
-def replayed(X: Floats, y: Labels, chunk: int, **keywords: Any) -> Any:
-    table = {name: X[:, at] for at, name in enumerate(NAMES)} | {"label": y.tolist()}
-    return deltaplane.replay(table, label="label", chunk=chunk, **keywords)
-
-
-def by_name(model: AutomaticProximalSVM, X: Floats, y: Labels) -> None:
-    for row, label in zip(X.tolist(), y.tolist(), strict=True):
-        model.learn_one(dict(zip(NAMES, row, strict=True)), label)
+MAP_OF_TWO = FeatureMap("mixed", 20, 3, 1.0, (0, 0), (1000.0, 1000.0))
 
 
 @pytest.mark.parametrize(
     ("seed", "chunk", "classes", "keywords"),
     [
         (0, 100, 2, {}),
+        (0, 100, 2, {"feature_map": "linear"}),
+        (6, 100, 2, {"objective": "kappa", "positive": "1", "classes": ["0", "1"]}),
         (1, 37, 2, {"max_window": 400}),
         (2, 100, 4, {}),
+        (7, 100, 3, {"feature_map": "mixed", "max_window": 1600}),
+        (8, 40, 2, {"feature_map": "mixed", "window": [150, 2000], "C": 0.5}),
+        (9, 100, 2, {"max_window": 110}),
         (3, 50, 2, {"window": [200, 600], "C": 0.5}),
         (4, 100, 2, {"window": 300, "C": 1.0, "weighting": "balanced", "standardize": False}),
         (5, 7, 3, {"window": [150, 2000], "kind": "lssvm"}),
@@ -58,9 +46,16 @@ def test_models_predictions_and_digest_are_the_bits_of_a_replay_of_the_same_chun
 ) -> None:
     X, y = rows(seed, classes=classes)
     replay = replayed(X, y, chunk, **keywords)
-    model = AutomaticProximalSVM(chunk=chunk, grid=replay.definition.grid, **keywords)
+    own = {name: value for name, value in keywords.items() if name not in ("positive", "classes")}
+    model = AutomaticProximalSVM(chunk=chunk, grid=replay.definition.grid, **own)
     model._row_names = tuple(NAMES)
-    predicted = model.predict_then_fit(X, y)
+    predicted = model.predict_then_fit(X, y, classes=keywords.get("classes"))
+    assert model.feature_map_ == replay.definition.feature_map
+    asked, fixed = keywords.get("feature_map", "auto"), "C" in keywords or keywords.get("max_window") == 110
+    assert (model.feature_map_.kind == "mixed") == (
+        asked == "mixed" or (asked == "auto" and classes == 2 and not fixed)
+    )
+    assert (model.flat_because_ is None) == (asked != "auto" or model.feature_map_.kind == "mixed")
     assert predicted.tolist() == replay.predictions.column("prediction").to_pylist()
     assert model.digest() == replay.digest
     theirs = replay._result.model
@@ -68,8 +63,12 @@ def test_models_predictions_and_digest_are_the_bits_of_a_replay_of_the_same_chun
     assert model.model_.plane.weights.tobytes() == theirs.plane.weights.tobytes()
     assert model.model_.plane.biases.tobytes() == theirs.plane.biases.tobytes()
     assert model.model_.scores == theirs.scores
+    inputs, _ = replay.definition.plane_inputs(X[:200])
+    if classes == 2:
+        assert np.abs(model.decision_function(X[:200])).tobytes() == np.abs(theirs.plane.decide(inputs)).tobytes()
     probabilities = model.predict_proba(X[:200])
-    expected = theirs.probabilities(theirs.plane.decide(model.grid_.values(model.grid_.quantize(X[:200])[0])))
+    inputs, _ = replay.definition.plane_inputs(model.grid_.values(model.grid_.quantize(X[:200])[0]))
+    expected = theirs.probabilities(theirs.plane.decide(inputs))
     order = [theirs.plane.classes.index(str(label)) for label in model.classes_]
     np.testing.assert_allclose(probabilities, expected[:, order], rtol=0.0, atol=1e-12)
     assert len(np.unique(probabilities[:, 0])) > 5
@@ -88,8 +87,8 @@ def test_rows_of_a_mixed_table_have_the_digest_of_their_replay() -> None:
 
 def test_rows_one_by_one_are_learned_by_the_chunk_and_give_the_same_bits() -> None:
     X, y = rows(6)
-    grid = fit_grid(X)
-    at_once, one_by_one = AutomaticProximalSVM(grid=grid), AutomaticProximalSVM(grid=grid)
+    of = alike(X, y)
+    at_once, one_by_one = AutomaticProximalSVM(**of), AutomaticProximalSVM(**of)
     at_once._row_names = tuple(NAMES)
     at_once.partial_fit(X, y)
     assert one_by_one.predict_one(dict(zip(NAMES, X[0].tolist(), strict=True))) is None
@@ -135,11 +134,12 @@ def test_a_row_that_cannot_be_gathered_costs_the_others_nothing() -> None:
 def test_a_retired_row_leaves_no_trace() -> None:
     X, y = rows(8, count=90)
     ids = [f"row {at}" for at in range(len(X))]
-    grid = fit_grid(X)
-    model = AutomaticProximalSVM(grid=grid).partial_fit(X, y, ids=ids)
+    of = alike(X, y)
+    model = AutomaticProximalSVM(**of).partial_fit(X, y, ids=ids)
     model.retire(ids[:40])
-    never = AutomaticProximalSVM(grid=grid).partial_fit(X[40:], y[40:], ids=ids[40:])
+    never = AutomaticProximalSVM(**of).partial_fit(X[40:], y[40:], ids=ids[40:])
     assert model.digest() == never.digest()
+    assert model.coef_.shape == never.coef_.shape == (1, len(NAMES) + 160)
     model.retire(["row 0", "stranger"])
     assert model.retirements_ == {"row 0": "duplicate", "stranger": "waiting"}
     with pytest.warns(RowsLeftOut, match="was retired; use a new id"):
@@ -192,10 +192,10 @@ def test_a_row_that_both_hold_is_there_once_and_one_that_either_retired_is_not()
 
 def test_numbered_rows_get_the_numbers_that_come_next() -> None:
     X, y = rows(10, count=300)
-    grid = fit_grid(X)
-    here = AutomaticProximalSVM(grid=grid).partial_fit(X[:200], y[:200])
-    there = AutomaticProximalSVM(grid=grid).partial_fit(X[200:], y[200:])
-    assert here.merge(there).digest() == AutomaticProximalSVM(grid=grid).partial_fit(X, y).digest()
+    of = alike(X, y)
+    here = AutomaticProximalSVM(**of).partial_fit(X[:200], y[:200])
+    there = AutomaticProximalSVM(**of).partial_fit(X[200:], y[200:])
+    assert here.merge(there).digest() == AutomaticProximalSVM(**of).partial_fit(X, y).digest()
     assert here.retire([300]).retirements_ == {"300": "retired"}
 
 
@@ -210,12 +210,6 @@ def test_what_cannot_be_merged_is_refused_and_changes_nothing() -> None:
     with pytest.raises(DefinitionMismatch, match="expected another"):
         model.merge(deltaplane.ProximalSVM(grid=model.grid_).fit(X, y))
     assert model.digest() == told
-
-
-def saved(model: AutomaticProximalSVM) -> bytes:
-    file = io.BytesIO()
-    model.save(file)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("labels", [str, int, float, bool, object])
@@ -286,6 +280,9 @@ def test_a_row_that_is_refused_costs_the_others_nothing() -> None:
         (lambda X, y: AutomaticProximalSVM(window=0).fit(X, y), "window: expected 'auto'"),
         (lambda X, y: AutomaticProximalSVM(window=cast("Any", "7d")).fit(X, y), "window: expected 'auto'"),
         (lambda X, y: AutomaticProximalSVM(objective="luck").fit(X, y), "objective"),
+        (lambda X, y: AutomaticProximalSVM(feature_map=cast("Any", "round")).fit(X, y), "feature_map: expected 'auto'"),
+        (lambda X, y: AutomaticProximalSVM(feature_map=MAP_OF_TWO).fit(X, y), "over 3 features, got one over 2"),
+        (lambda X, y: AutomaticProximalSVM(100, feature_map="mixed").fit(X, y), "leave the map out"),
         (lambda X, y: AutomaticProximalSVM().partial_fit(X, y, ids=[1]), "ids: expected one for each of 150 rows"),
         (lambda X, y: AutomaticProximalSVM().partial_fit(X, y, ids=[1.5] * 150), "ids: expected texts or whole"),
         (lambda X, y: AutomaticProximalSVM().fit(X, y).partial_fit(X, y, ids=range(150)), "numbers them itself"),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import deltaplane
 from deltaplane.columns.inference import Overrides
 from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
@@ -73,6 +74,28 @@ def test_a_definition_is_read_back_as_what_was_decided(made: tuple[dict[str, lis
     definition = StreamDefinition.from_tables(tomllib.loads(definition_text(found)))
     assert definition.columns == found.inferred.encoder
     assert definition.grid == found.inferred.grid
+    assert definition.feature_map.kind == "mixed"
+
+
+def test_a_definition_that_was_written_gives_the_replay_that_there_would_have_been_without(
+    tmp_path: Path, made: tuple[dict[str, list[Any]], list[str]]
+) -> None:
+    (file := tmp_path / "mixed.csv").write_text(csv_text(*made), "utf-8")
+    out = tmp_path / "deltaplane.toml"
+    run(str(file), "--label", "label", "--write-definition", str(out))
+    written, decided = deltaplane.replay(str(file), definition=out), deltaplane.replay(str(file), label="label")
+    assert written.digest == decided.digest
+    assert written.definition.feature_map == decided.definition.feature_map
+    assert written.definition.feature_map.kind == "mixed"
+
+
+def test_where_a_definition_has_no_map_it_says_why() -> None:
+    first = first_rows_of("x,y,z\n" + "".join(f"{row}.5,{row % 7},{'abc'[row % 3]}\n" for row in range(60)))
+    for roles, why in ((Roles("z"), "there are 3; the map 'mixed'"), (Roles(), "no label is named")):
+        text = definition_text(inspect(first, roles, Overrides()))
+        assert "no table [feature_map]: " in text
+        assert why in text
+        assert StreamDefinition.from_tables(tomllib.loads(text)).feature_map.kind == "none"
 
 
 def first_rows_of(text: str) -> Any:

@@ -44,11 +44,17 @@ def three_classes(seed: int, rows: int) -> list[tuple[float, float, str]]:
     return values
 
 
-def test_without_any_flag_every_window_and_c_is_weighed_and_the_plane_is_proved(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("flags", "gmean", "curved"), [((), 0.800, True), (("--feature-map", "linear"), 0.775, False)])
+def test_with_and_without_curved_candidates_every_window_and_c_is_weighed_and_the_plane_is_proved(
+    flags: tuple[str, ...],
+    gmean: float,
+    curved: bool,  # noqa: FBT001 - one of the parameters.
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    summary = replay((*ELEC2, "--verify"), monkeypatch, capsys)
-    assert summary["gmean"] == pytest.approx(0.775, abs=0.01)
+    summary = replay((*ELEC2, *flags, "--verify"), monkeypatch, capsys)
+    assert summary["gmean"] == pytest.approx(gmean, abs=0.005)
+    assert summary["notes"] == []
     assert summary["window"] == ["100", "400", "1600", "6400", "25600", "102400"]
     assert (summary["verified"], summary["max_difference"]) == (True, 0.0)
     blend = summary["model"]["blend"]
@@ -57,7 +63,9 @@ def test_without_any_flag_every_window_and_c_is_weighed_and_the_plane_is_proved(
     assert list(blend["weightings"]) == ["inverse", "none"]
     assert all(sum(shares.values()) == pytest.approx(1.0) for shares in blend.values())
     candidates = summary["model"]["candidates"]
-    assert len(candidates) == 6 * 3 * 2 * 2
+    # The window of 100 rows has no unit.
+    assert len(candidates) == 6 * 3 * 2 * 2 + 5 * 3 * 2 * curved
+    assert ("boundaries" in blend) == curved
     assert sum(one["share"] for one in candidates) == pytest.approx(1.0)
     best = max(candidates, key=lambda one: one["gmean"])
     assert best["share"] == max(one["share"] for one in candidates)
@@ -92,6 +100,85 @@ def test_a_class_that_comes_and_goes_is_blended_while_it_is_there(
     with_third = [point for point in summary["series"] if point["recalls"].get("z", 0) > 0.5]
     assert with_third
     assert summary["gmean"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("flags", "definition", "kind"),
+    [
+        ((), None, "mixed"),
+        (("--units", "20"), None, "mixed"),
+        (("--feature-map", "auto", "--window", "200"), None, "mixed"),
+        (("--feature-map", "mixed", "--C", "1"), None, "mixed"),
+        (("--feature-map", "linear"), None, "none"),
+        (("--feature-map", "none"), None, "none"),
+        (("--feature-map", "fourier"), None, "fourier"),
+        (("--window", "200"), None, "none"),
+        (("--C", "1"), None, "none"),
+        ((), "[solver]\nC = 'auto'\n", "none"),
+        ((), "[feature_map]\nkind = 'linear'\n", "none"),
+        ((), "[feature_map]\nkind = 'auto'\n", "mixed"),
+    ],
+)
+def test_where_nothing_is_named_window_and_c_decide_whether_a_replay_is_curved(
+    flags: tuple[str, ...],
+    definition: str | None,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", [row for row in three_classes(6, 450) if row[2] != "z"])
+    if definition is not None:
+        (tmp_path / "of.toml").write_text(definition)
+        flags = (*flags, "--definition", str(tmp_path / "of.toml"))
+    summary = replay((file, "--label", "label", *flags), monkeypatch, capsys)
+    found = summary["settings"]["definition"]["feature_map"]
+    assert (found["kind"], found.get("units", 0) <= 160 or kind == "fourier") == (kind, True)
+    assert "--units" not in flags or found["units"] == 20
+    assert not [note for note in summary["notes"] if "curved" in note]
+
+
+@pytest.mark.parametrize(
+    ("flags", "classes", "told"),
+    [
+        ((), "xyz", "it was measured with two classes, and there are 3"),
+        (("--positive", "x"), "xyz", None),
+        (("--feature-map", "auto", "--window", "100"), "xy", "one of 128 rows or more"),
+        (("--max-window", "120"), "xy", "one of 128 rows or more"),
+    ],
+)
+def test_where_a_replay_is_not_curved_by_itself_a_note_says_why(
+    flags: tuple[str, ...],
+    classes: str,
+    told: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", [row for row in three_classes(7, 450) if row[2] in classes])
+    summary = replay((file, "--label", "label", *flags), monkeypatch, capsys)
+    kind = summary["settings"]["definition"]["feature_map"]["kind"]
+    notes = [note for note in summary["notes"] if "no curved candidates (--feature-map auto): " in note]
+    assert (kind, len(notes)) == (("mixed", 0) if told is None else ("none", 1))
+    assert told is None or told in notes[0]
+    without = (flag for flag in flags if flag not in ("--feature-map", "auto"))
+    linear = replay((file, "--label", "label", *without, "--feature-map", "linear"), monkeypatch, capsys)
+    assert (linear["digest"] == summary["digest"]) == (told is not None)
+
+
+def test_a_prior_is_of_flat_planes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", [row for row in three_classes(8, 450) if row[2] != "z"])
+    flat, curved = tmp_path / "flat.json", tmp_path / "curved.json"
+    for to, flags in ((flat, ("--feature-map", "linear")), (curved, ())):
+        to.write_text(json.dumps(replay((file, "--label", "label", *flags), monkeypatch, capsys)))
+    summary = replay((file, "--label", "label", "--prior", flat), monkeypatch, capsys)
+    assert summary["settings"]["definition"]["feature_map"]["kind"] == "none"
+    monkeypatch.setattr("sys.argv", ["deltaplane", "replay", str(file), "--label", "label", "--prior", str(curved)])
+    with pytest.raises(SystemExit):
+        application.main()
+    assert "take a plane of the same features and map" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_fixed_settings_are_no_automatic_mode(

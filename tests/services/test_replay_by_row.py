@@ -197,7 +197,7 @@ SLOW: dict[str, tuple[StreamDefinition, ReplayOptions, str]] = {
     "windows": (of(window={"length": ["50", "100"]}), BY_ROW, "2 windows"),
     "choices of C": (of(solver={"C": [0.1, 1.0]}), BY_ROW, "several choices of C"),
     "time": (of(window={"length": "7d"}), BY_ROW, "a window of time"),
-    "a map": (of(feature_map={"kind": "hidden", "units": 3, "seed": 1, **FITTED}), BY_ROW, "--feature-map none"),
+    "a map": (of(feature_map={"kind": "hidden", "units": 3, "seed": 1, **FITTED}), BY_ROW, "--feature-map linear"),
     "a prior": (of(prior=PRIOR), BY_ROW, "leave out --prior"),
     "weights by class": (of(solver={"weighting": {"a": 1.0, "b": 2.0}}), BY_ROW, "weights by class"),
 }

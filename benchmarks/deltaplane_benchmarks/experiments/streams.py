@@ -124,7 +124,7 @@ class Outcome:
 
 
 def definition_of(data: DataSet, task: StreamTask, *, curved: bool = False) -> StreamDefinition:
-    """The stream as ``replay`` defines it without a flag, or with ``--feature-map auto``."""
+    """The stream as ``replay`` defines it with ``--feature-map linear``, or without a flag."""
     first, nested_windows = data.features[:GRID_FIT_ROWS], NestedWindows.automatic(AUTOMATIC_LONGEST)
     grid = fit_grid(first)
     mapped = (
@@ -310,8 +310,8 @@ NOTE = (
     "Test, then train. The best fixed choice is known only when the stream is over; the automatic mode knows nothing"
     " beforehand. NoChange guesses the last label known: that of the chunk before, and with `--label-delay N` one of"
     " N - 1 rows earlier. Then the automatic mode is judged by what it predicted when rows came, and fixed choices when"
-    " they were learned, which is easier. *With curved* is the automatic mode with `--feature-map auto`, and what it"
-    " costs. Of several classes no fixed choice is shown: their candidates are scored one against the rest."
+    " they were learned, which is easier. *Automatic* is flat (`--feature-map linear`); *with curved* is the default,"
+    " and what it costs. Of several classes no fixed choice is shown: their candidates are scored one against the rest."
 )
 
 

@@ -19,14 +19,17 @@ from deltaplane.estimators.automatic_state import (
     facts_of,
     state_of,
 )
+from deltaplane.estimators.map_of_rows import AskedMap, check_map, map_of_rows
 from deltaplane.estimators.rows_given import RowSpace, several, text_of
-from deltaplane.estimators.solutions import Solution, solution_of, without_a_contest
+from deltaplane.estimators.solutions import Solution, calibrated, solution_of, without_a_contest
 from deltaplane.estimators.sparse_rows import Rows, is_sparse
 from deltaplane.estimators.statistics_classifier import Given, Live, StatisticsClassifier, answerable
 from deltaplane.exact.grid import Grid
+from deltaplane.log.answers import answer
 from deltaplane.log.in_memory import InMemoryStream
 from deltaplane.log.model import Model
-from deltaplane.solve.solver import Plane
+from deltaplane.log.reasons import LARGEST, reasons
+from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.solve.solver_options import Kind, SolverOptions, Weighting
 from deltaplane.stream.sample import Retirement
 from deltaplane.wire.saved_streams import read_saved_stream, write_saved_stream
@@ -48,6 +51,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
       this number.
     - ``objective``: the measure that is optimised, such as ``"kappa"``; others than the G-mean need declared classes.
     - ``weighting``: ``"default"`` tries several weightings if there are several windows or C.
+    - ``feature_map``: ``"auto"`` puts curved candidates beside the flat ones if window and C are both ``"auto"``, and
+      if the rows of the first call have two classes and up to 64 features; ``flat_because_`` says why it does not.
+      ``"mixed"`` always does, ``"linear"`` or None never. A :class:`deltaplane.maps.feature_maps.FeatureMap`, such as
+      the ``feature_map_`` of another estimator, is used as it is; others are fitted on the rows of the first call.
 
     ``kind``, ``standardize``, ``grid``, ``columns`` and ``on_refused`` are those of :class:`deltaplane.ProximalSVM`.
     The rows of the longest window are held: 4 d bytes per row and about 60 more.
@@ -64,6 +71,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         max_window: int = 102_400,
         chunk: int = 100,
         objective: str = "gmean",
+        feature_map: AskedMap = "auto",
         weighting: Weighting | Mapping[Any, float] = "default",
         standardize: bool = True,
         kind: Kind = "wlpsvm",
@@ -76,6 +84,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         self.max_window = max_window
         self.chunk = chunk
         self.objective = objective
+        self.feature_map = feature_map
         self.weighting = weighting
         self.standardize = standardize
         self.kind = kind
@@ -98,7 +107,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         self._row_names = None
         given = self._given(X, y, first=True)
         several(np.array(given.labelled.texts))
-        state = self._begun(given.rows, np.asarray(y) if self.objective != "gmean" else None)
+        state = self._begun(given, np.asarray(y) if self.objective != "gmean" else None)
         self._learn(state, given, ids)
         self._solved()
         return self
@@ -112,7 +121,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         """
         self._learn_gathered()
         given = self._given(X, y, first=not hasattr(self, "live_"))
-        self._learn(self._state_for(given.rows, classes), given, ids)
+        self._learn(self._state_for(given, classes), given, ids)
         return self
 
     @blas_threads()
@@ -126,7 +135,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         given = self._given(X, y, first=not hasattr(self, "live_"))
         answerable(given.unread, given.number)
         predicted: list[Labels] = []
-        self._learn(self._state_for(given.rows, classes), given, ids, predicted)
+        self._learn(self._state_for(given, classes), given, ids, predicted)
         return np.concatenate(predicted)
 
     def learn_one(self, x: Mapping[str, Any], y: Any, id: str | int | None = None) -> None:  # noqa: A002 - as samples have it.
@@ -226,9 +235,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
     def merge(self, other: AutomaticProximalSVM) -> Self:
         """Learn all live rows that ``other`` holds, as if they came now; returns self. ``other`` stays as it is.
 
-        The statistics are those of one estimator that was given its rows and then those of ``other``, and the hits of
-        the candidates add. A row that both have under one id counts once, and ids that ``other`` has retired are
-        retired here. If rows are numbered, those of ``other`` get the next numbers.
+        The statistics are those of one estimator that was given its rows and then those of ``other``. A row that both
+        have under one id counts once, and ids that ``other`` has retired are retired here. If rows are numbered, those
+        of ``other`` get the next numbers. The hits of the candidates add if both have the same feature map; otherwise
+        those of ``other`` are left out.
 
         Raises :class:`deltaplane.errors.DefinitionMismatch` if features, grid, columns, classes or windows differ,
         :class:`deltaplane.errors.StateMismatch` if rows of ``other`` are refused here, and
@@ -292,26 +302,41 @@ class AutomaticProximalSVM(StatisticsClassifier):
         decisions = decisions.reshape(len(decisions), -1)
         model, classes = self.model_, self.classes_
         texts = [text_of(label) for label in classes]
-        if model.plane is None or (found := self._calibrated(model, model.plane, texts, decisions)) is None:
+        if model.plane is None or (found := calibrated(model, model.plane, texts, decisions)) is None:
             counts = np.array([self.class_counts_.get(label, 0) for label in classes], dtype=np.float64)
             return np.tile(counts / counts.sum(), (len(decisions), 1))
         return found
 
-    @staticmethod
-    def _calibrated(model: Model, plane: Plane, texts: list[str], decisions: Floats) -> Floats | None:
-        """The probabilities float64[n, k] of the classes ``texts``, 0 for a declared class without a plane; or None."""
-        if len(texts) == 2:
-            own = decisions if plane.positive == texts[1] else -decisions
-        else:
-            own = decisions[:, [texts.index(target) for target in plane.targets]]
-        known = model.probabilities(own)
-        if known is None:
-            return None
-        found = np.zeros((len(decisions), len(texts)))
-        for at, text in enumerate(texts):
-            if text in plane.classes:
-                found[:, at] = known[:, plane.classes.index(text)]
-        return found
+    @blas_threads()
+    def reasons(self, X: Any, most: int = LARGEST) -> list[list[tuple[str, float]]]:
+        """For each row [n, d] the ``most`` columns that contribute most to the decision value of its class.
+
+        Each is a pair of the column and its contribution; see :mod:`deltaplane.log.reasons`. Raises
+        :class:`deltaplane.RowsRefused` if a row cannot be encoded or lies outside the grid, and what
+        :meth:`decision_function` raises.
+        """
+        plane, definition = self._solved().plane, self._state.stream.definition
+        if plane is None:
+            raise SolveRefused("reasons: only one of the declared classes has rows")
+        features, unread = self._features_of(X)
+        rows = self._checked(features, first=False, ensure_all_finite="allow-nan" if unread else True)
+        rows = rows.toarray() if is_sparse(rows) else rows
+        answers = answer(plane, definition, rows, unread)
+        answerable(answers.refusals, len(answers))
+        found = reasons(plane, definition, rows, answers.chosen)
+        assert found is not None, "planes of a stream in memory have means"
+        return [found.largest(row, most) for row in range(len(answers))]
+
+    @property
+    def feature_map_(self) -> FeatureMap:
+        """The feature map; its ``kind`` is ``"none"`` if all candidates are flat."""
+        return self._fitted().space.feature_map
+
+    @property
+    def flat_because_(self) -> str | None:
+        """Why ``feature_map="auto"`` has no curved candidates; None if it has, or another map was asked for."""
+        self._fitted()
+        return self._state.flat_because
 
     @property
     def classes_(self) -> Labels:
@@ -355,6 +380,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     def _options(self, C: float = 1.0) -> SolverOptions:  # noqa: ARG002 - the C is the stream's own.
         """The solver's options, with every parameter checked. Raises :class:`DefinitionError`."""
+        check_map(self.feature_map)
         return definition_of(self._settings, ("x0",), Grid(np.ones(1), np.zeros(1)), None, ("0", "1")).solver
 
     def _names(self, features: int) -> tuple[str, ...]:
@@ -364,19 +390,21 @@ class AutomaticProximalSVM(StatisticsClassifier):
         encoder = None if self.columns is None else self._next_encoder
         return RowSpace(self._names(X.shape[1]), self._grid_for(X), 1, encoder=encoder)
 
-    def _state_for(self, X: Rows, classes: Any) -> AutomaticState:
+    def _state_for(self, given: Given, classes: Any) -> AutomaticState:
         """The current state, against which ``classes`` are checked, or an empty state on a new grid."""
         if hasattr(self, "live_"):
-            self._live_or_new(X, classes)
+            self._live_or_new(given.rows, classes)
             return self._state
-        return self._begun(X, classes)
+        return self._begun(given, classes)
 
-    def _begun(self, X: Rows, classes: Any) -> AutomaticState:
-        live = self._new_live(X, classes)
-        definition = definition_of(
-            self._settings, live.space.names, live.space.grid, live.space.encoder, live.declared or ()
-        )
-        return AutomaticState(live.space, InMemoryStream(definition), dict(live.labels), live.declared)
+    def _begun(self, given: Given, classes: Any) -> AutomaticState:
+        live = self._new_live(given.rows, classes)
+        settings, flat, declared = self._settings, live.space, live.declared or ()
+        feature_map, flat_because = map_of_rows(self.feature_map, given, flat.grid, settings, len(declared))
+        space = RowSpace(flat.names, flat.grid, 1, feature_map, flat.encoder)
+        definition = definition_of(settings, space.names, space.grid, space.encoder, declared, feature_map)
+        stream = InMemoryStream(definition)
+        return AutomaticState(space, stream, dict(live.labels), live.declared, flat_because=flat_because)
 
     def _learn(self, state: AutomaticState, given: Given, ids: Any, predicted: list[Labels] | None = None) -> None:
         """Learn the rows of a call in chunks; the predictions before that are appended to ``predicted``."""
@@ -397,7 +425,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         model = state.stream.model
         if model is None or model.plane is None:
             return np.full(len(rows), None, dtype=object)
-        chosen = model.plane.choose(model.plane.decide(rows))
+        chosen = model.plane.choose(state.space.decisions(rows, model.plane.weights, -model.plane.biases))
         return np.array([state.labels[label] for label in model.plane.classes])[chosen]
 
     def _take(self, state: AutomaticState) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, RowsRefused
@@ -17,16 +18,19 @@ from deltaplane.estimators.statistics_classifier import Given, Live
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.in_memory import InMemoryStream
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.solver_options import Kind, Weighting
 from deltaplane.stream.column_tables import encoder_table
-from deltaplane.stream.component_tables import grid_table
+from deltaplane.stream.component_tables import feature_map_table, grid_table, nested_windows_of
+from deltaplane.stream.declared import DeclaredWindow
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import NestedWindows
 from deltaplane.stream.sample import Samples
 from deltaplane.window.outcomes import SampleOutcome
 
 __all__ = ["AutomaticState", "RowIds", "Settings", "definition_of", "facts_of", "state_of"]
 
-_PLAIN = ("window", "C", "max_window", "chunk", "objective", "standardize", "kind", "on_refused")
+_PLAIN = ("window", "C", "max_window", "chunk", "objective", "standardize", "kind", "on_refused", "feature_map")
 """The parameters that are saved unchanged."""
 
 
@@ -42,6 +46,27 @@ class Settings(NamedTuple):
     standardize: bool
     kind: Kind
 
+    @property
+    def automatic(self) -> bool:
+        """Whether neither window nor C is fixed."""
+        return self.window == "auto" and self.C == "auto"
+
+    @property
+    def nested_windows(self) -> NestedWindows:
+        """The windows. Raises :class:`DefinitionError` if they cannot be used."""
+        return nested_windows_of(DeclaredWindow.of(self.window_table), 1, limits.WINDOWS)
+
+    @property
+    def window_table(self) -> dict[str, Any]:
+        """The windows as the table of a definition. Raises :class:`DefinitionError` if they are no numbers of rows."""
+        length: Any = self.window
+        if length == "auto":
+            return {"length": length, "max": self.max_window}
+        lengths = [length] if isinstance(length, int | np.integer) else list(length)
+        if not lengths or not all(isinstance(one, int | np.integer) and one >= 1 for one in lengths):
+            raise DefinitionError(f"window: expected 'auto', a whole number of rows or several, got {length!r}")
+        return {"length": [str(one) for one in lengths] if len(lengths) > 1 else str(lengths[0])}
+
 
 def definition_of(
     settings: Settings,
@@ -49,6 +74,7 @@ def definition_of(
     grid: Grid,
     encoder: Encoder | None = None,
     declared: tuple[str, ...] = (),
+    feature_map: FeatureMap = NO_MAP,
 ) -> StreamDefinition:
     """The definition of an estimator's stream, with one partition.
 
@@ -57,12 +83,6 @@ def definition_of(
     chunk: object = settings.chunk
     if isinstance(chunk, bool) or not isinstance(chunk, int | np.integer) or chunk < 1:
         raise DefinitionError(f"chunk: expected a whole number of rows, at least 1, got {chunk!r}")
-    length: Any = settings.window
-    if length != "auto":
-        lengths = [length] if isinstance(length, int | np.integer) else list(length)
-        if not lengths or not all(isinstance(one, int | np.integer) and one >= 1 for one in lengths):
-            raise DefinitionError(f"window: expected 'auto', a whole number of rows or several, got {length!r}")
-        length = [str(one) for one in lengths] if len(lengths) > 1 else str(lengths[0])
     solver: dict[str, Any] = {"kind": settings.kind, "standardize": settings.standardize}
     solver["objective"] = settings.objective
     solver["C"] = list(settings.C) if isinstance(settings.C, list | tuple) else settings.C
@@ -71,15 +91,13 @@ def definition_of(
         weighting = {text_of(label): weight for label, weight in weighting.items()}
     if weighting != "default":
         solver["weighting"] = weighting
-    window = {"length": length}
-    if length == "auto":
-        window["max"] = settings.max_window
     tables: dict[str, Any] = {
         "name": "estimator",
         "features": {"names": list(names)},
         "grid": grid_table(grid),
         "classes": {"names": list(declared)} if declared else {},
-        "window": window,
+        "window": settings.window_table,
+        "feature_map": feature_map_table(feature_map),
         "solver": solver,
     }
     if encoder is not None:
@@ -123,13 +141,17 @@ class RowIds:
 
 @dataclass
 class AutomaticState:
-    """A stream in memory, the space of its rows, text to original label, declared classes, and ids."""
+    """A stream in memory, the space of its rows, text to original label, declared classes, and ids.
+
+    ``flat_because``: why the feature map ``auto`` became none; None if it became one, or was not asked for.
+    """
 
     space: RowSpace
     stream: InMemoryStream
     labels: dict[str, Any]
     declared: tuple[str, ...] | None = None
     ids: RowIds = field(default_factory=RowIds)
+    flat_because: str | None = None
 
     @property
     def live(self) -> Live:
@@ -182,6 +204,8 @@ class AutomaticState:
 def facts_of(estimator: Any, state: AutomaticState) -> dict[str, Any]:
     """The saved values of an estimator besides its stream, for JSON."""
     parameters = {name: _plain(getattr(estimator, name)) for name in _PLAIN}
+    if isinstance(estimator.feature_map, FeatureMap):
+        del parameters["feature_map"]
     weighting = estimator.weighting
     pairs = [[_plain(k), float(v)] for k, v in weighting.items()] if isinstance(weighting, Mapping) else weighting
     names = getattr(estimator, "feature_names_in_", None)
@@ -189,6 +213,8 @@ def facts_of(estimator: Any, state: AutomaticState) -> dict[str, Any]:
     return {
         "parameters": {**parameters, "weighting": pairs},
         "grid_given": estimator.grid is not None,
+        "map_given": isinstance(estimator.feature_map, FeatureMap),
+        "flat_because": state.flat_because,
         "columns": "auto" if isinstance(estimator.columns, str) else estimator.columns is not None,
         "labels": [[text, _plain(label), np.asarray(label).dtype.str] for text, label in state.labels.items()],
         "declared": None if state.declared is None else list(state.declared),
@@ -207,12 +233,15 @@ def state_of(facts: Mapping[str, Any], stream: InMemoryStream) -> tuple[dict[str
     if isinstance(parameters["weighting"], list):
         parameters["weighting"] = dict(parameters["weighting"])
     parameters["grid"] = definition.grid if facts["grid_given"] else None
+    # Files of before the maps say nothing of one: those estimators are flat.
+    parameters.setdefault("feature_map", definition.feature_map if facts.get("map_given") else "linear")
     columns = facts["columns"]
     parameters["columns"] = "auto" if columns == "auto" else definition.columns if columns else None
     labels = {text: _label(value, kind) for text, value, kind in facts["labels"]}
-    space = RowSpace(definition.features, definition.grid, 1, encoder=definition.columns)
+    space = RowSpace(definition.features, definition.grid, 1, definition.feature_map, definition.columns)
     declared = None if facts["declared"] is None else tuple(facts["declared"])
-    state = AutomaticState(space, stream, labels, declared, RowIds(facts["numbered"], facts["count"]))
+    ids, flat_because = RowIds(facts["numbered"], facts["count"]), facts.get("flat_because")
+    state = AutomaticState(space, stream, labels, declared, ids, flat_because)
     fitted: dict[str, Any] = {"n_features_in_": facts["features_in"], "refused_rows_": ()}
     if facts["names_in"] is not None:
         fitted["feature_names_in_"] = np.array(facts["names_in"], dtype=object)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from deltaplane.arrays import Floats
+from deltaplane.log.model import Model
 from deltaplane.solve.cross_validation import Choice
 from deltaplane.solve.solver import Plane
 
-__all__ = ["Solution", "solution_of", "without_a_contest"]
+__all__ = ["Solution", "calibrated", "solution_of", "without_a_contest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,3 +47,19 @@ def without_a_contest(texts: list[str], present: Any, features: int, C: float) -
     if len(texts) == 2:
         intercept = np.array([np.inf if texts[1] in present else -np.inf])
     return Solution(None, np.zeros((len(intercept), features)), intercept, C, None)
+
+
+def calibrated(model: Model, plane: Plane, texts: list[str], decisions: Floats) -> Floats | None:
+    """The probabilities float64[n, k] of the classes ``texts``, 0 for a declared class without a plane; or None."""
+    if len(texts) == 2:
+        own = decisions if plane.positive == texts[1] else -decisions
+    else:
+        own = decisions[:, [texts.index(target) for target in plane.targets]]
+    known = model.probabilities(own)
+    if known is None:
+        return None
+    found = np.zeros((len(decisions), len(texts)))
+    for at, text in enumerate(texts):
+        if text in plane.classes:
+            found[:, at] = known[:, plane.classes.index(text)]
+    return found

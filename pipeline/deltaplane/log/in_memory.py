@@ -120,14 +120,20 @@ class InMemoryStream:
     def take_in(self, other: InMemoryStream, samples: Samples, *, with_retirements: bool) -> None:
         """Learn ``samples``, the live rows of another stream, and add the hits of its candidates.
 
-        ``with_retirements``: ids that were retired there are retired here, too. Raises :class:`DefinitionMismatch` if
-        the other stream has another definition, and :class:`StateMismatch` if rows are refused; then nothing changes.
+        ``with_retirements``: ids that were retired there are retired here, too. The feature maps may differ, since rows
+        are mapped here; then hits of other candidates are left out. Raises :class:`DefinitionMismatch` if the other
+        stream has another definition, and :class:`StateMismatch` if rows are refused; then nothing changes.
         """
-        if other.definition.stream_fingerprint != self.definition.stream_fingerprint:
+        mine, theirs = self.definition, other.definition
+        same_map = theirs.feature_map == mine.feature_map
+        alike = len(theirs.features) == len(mine.features) and (
+            replace(theirs, feature_map=mine.feature_map).stream_fingerprint == mine.stream_fingerprint
+        )
+        if not alike:
             raise DefinitionMismatch("expected a stream of the same features, grid, columns, classes and windows")
         if refusals := self.refusals(samples):
             raise StateMismatch(f"{len(refusals)} rows are refused: {refusals[0].reason}")
-        if self.model is not None and other.model is not None:
+        if same_map and self.model is not None and other.model is not None:
             blend = together(self.model.blend, other.model.blend)
             self._restore_merger(self.state, replace(self.model, blend=blend))
         self.learn(samples, other.partition.retired() if with_retirements else (), scored=False)

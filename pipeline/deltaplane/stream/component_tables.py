@@ -21,6 +21,7 @@ from deltaplane.maps.standards import default_sigma, fit_standards
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions
+from deltaplane.stream.automatic_map import units_of_windows, why_flat
 from deltaplane.stream.declared import KEYS, DeclaredGrid, DeclaredSolver, DeclaredWindow
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows, Window
 from deltaplane.table_values import label, list_of, numbers, strings, whole
@@ -70,8 +71,8 @@ def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:
         raise DefinitionError(f"feature_map: unknown key {unknown[0]!r}; known are {known}")
     given = dict(table)
     kind = given.pop("kind", "none")
-    if kind == "auto":
-        kind = "mixed"
+    if kind in ("auto", "linear"):
+        kind = "mixed" if kind == "auto" else "none"
     if kind != "none":
         given.setdefault("units", UNITS)
         given.setdefault("sigma", default_sigma(features, kind))
@@ -106,23 +107,24 @@ def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
 
 
 def fit_feature_map(
-    table: Mapping[str, Any], grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None
+    table: Mapping[str, Any], grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None, classes: int = 2
 ) -> dict[str, Any]:
     """A complete table ``[feature_map]``: missing centers and scales are fitted on the first rows float64[n, d].
 
-    Kind ``auto`` becomes the mixed map with as many units as the longest of the nested windows can have, at most those
-    of the table, or ``UNITS_OF_AUTO``. If that is no unit, it becomes no map.
+    Kind ``auto`` becomes the mixed map, or none for the reasons of
+    :func:`deltaplane.stream.automatic_map.why_flat`. A mixed map whose units are not named has as many as the longest
+    of the nested windows can have, at most ``UNITS_OF_AUTO``; named units are an upper bound for kind ``auto``.
     """
     fitted = dict(table)
-    if fitted.get("kind") == "auto":
-        fitted["kind"] = "mixed"
+    automatic = fitted.get("kind") == "auto"
+    if automatic or (fitted.get("kind") == "mixed" and "units" not in fitted):
         most = min(whole(fitted.get("units", UNITS_OF_AUTO), "feature_map.units"), limits.FEATURES - grid.features)
-        if nested_windows is not None:
-            most = max(window.units(most) for window in nested_windows.windows)
-        if most < 2:
+        if automatic and (most < 2 or why_flat(grid.features, len(rows), classes, nested_windows, most) is not None):
             return {"kind": "none"}
-        fitted["units"] = most // 2 * 2
-    if fitted.get("kind", "none") == "none" or {"centers", "scales"} <= fitted.keys():
+        fitted["kind"] = "mixed"
+        # A window that has no unit is refused by name where the definition is made.
+        fitted["units"] = units_of_windows(most, nested_windows) // 2 * 2 or UNITS_OF_AUTO
+    if fitted.get("kind", "none") in ("none", "linear") or {"centers", "scales"} <= fitted.keys():
         return fitted
     standards = fit_standards(grid, rows)
     fitted.setdefault("centers", [center for center, _ in standards])

@@ -104,7 +104,7 @@ class DeclaredMap(Section):
     @property
     def is_none(self) -> bool:
         """Whether there is no map."""
-        return self.kind in (None, "none")
+        return self.kind in (None, "none", "linear")
 
     @property
     def is_complete(self) -> bool:

@@ -62,7 +62,7 @@ def read_saved_stream(data: bytes) -> tuple[dict[str, Any], InMemoryStream]:
         batches = [read_samples(part, features, fingerprint, 0, 0) for part in parts[4:]]
         offsets = np.array(head["offsets"], dtype=np.int64)
         retirements = [Retirement(str(sample_id), "", int(offset)) for sample_id, offset in retired]
-        checkpoint, model = read_checkpoint(parts[1], definition.dimension), read_model(parts[2])
+        checkpoint, model = read_checkpoint(parts[1], definition.dimensions), read_model(parts[2])
         model.check(definition)
         stream.restore(checkpoint.state, model, _joined(batches, features, offsets), retirements)
         return dict(head["facts"]), stream

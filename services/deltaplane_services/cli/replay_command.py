@@ -111,9 +111,17 @@ class PlaneOptions:
     panel: ClassVar[str] = "The plane"
 
     feature_map: Annotated[
-        str | None, typer.Option(help="none (default), auto (mixed), hidden, fourier: a curved boundary.")
+        str | None,
+        typer.Option(
+            help="auto: curved candidates beside flat ones, of a mixed map, for two classes and up to 64 features; the"
+            " default where window and C are auto, without --definition and --prior. Else linear (none), the default"
+            " elsewhere, or mixed, hidden, fourier: a curved boundary."
+        ),
     ] = None
-    units: Annotated[int | None, typer.Option(help="Features that the map makes; 200 by default.")] = None
+    units: Annotated[
+        int | None,
+        typer.Option(help="Features that the map makes; of auto the most: 160 by default, of hidden and fourier 200."),
+    ] = None
     sigma: Annotated[float | None, typer.Option(help="Width of its kernel, in standardized units.")] = None
     prior: Annotated[Path | None, typer.Option(help="JSON of an earlier model that new planes are drawn to.")] = None
     kind: Annotated[str | None, typer.Option(help=f"Which plane is solved for: {', '.join(KINDS)}.")] = None

@@ -14,8 +14,10 @@ from deltaplane.columns.cells import plain_cell, text_of
 from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane.columns.inference import Inferred, Overrides
 from deltaplane.errors import DefinitionError
+from deltaplane.stream.automatic_map import why_flat
 from deltaplane.stream.column_tables import encoder_table
-from deltaplane.stream.component_tables import grid_table
+from deltaplane.stream.component_tables import fit_feature_map, grid_table
+from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
 from deltaplane_services.produce.column_choice import inferred_of
 from deltaplane_services.readers import Looked, ReaderError, ReaderOptions, open_rows
@@ -50,13 +52,19 @@ class Roles:
 
 @dataclass(frozen=True)
 class Inspected:
-    """The decisions made from ``rows`` rows, and the counts of their labels, the most frequent first."""
+    """The decisions made from ``rows`` rows, and the counts of their labels, the most frequent first.
+
+    ``feature_map``: the table ``[feature_map]`` of the map ``auto``, fitted on the rows. ``flat_because``: why it is no
+    map; None if it is one.
+    """
 
     inferred: Inferred
     roles: Roles
     rows: int
     passed_over: int
     labels: tuple[tuple[str, int], ...]
+    feature_map: Mapping[str, Any]
+    flat_because: str | None
 
 
 def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None, named: Iterable[str] = ()) -> FirstRows:
@@ -109,7 +117,18 @@ def inspect(first: FirstRows, roles: Roles, overrides: Overrides) -> Inspected:
     ordered = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
     rows = len(next(iter(columns.values()), ()))
     inferred = inferred_of(columns, labels, overrides)
-    return Inspected(inferred, roles, rows, first.passed_over, ordered)
+    feature_map, flat_because = _map(inferred, columns, len(ordered))
+    return Inspected(inferred, roles, rows, first.passed_over, ordered, feature_map, flat_because)
+
+
+def _map(inferred: Inferred, columns: Mapping[str, Cells], classes: int) -> tuple[dict[str, Any], str | None]:
+    """The table of the map ``auto`` for the automatic windows, and why it is no map; ``classes`` is 0 if not known."""
+    if not classes:
+        return {"kind": "none"}, "no label is named, and how many classes there are decides on it; name it with --label"
+    encoded = inferred.encoder.encode(columns)
+    rows, windows = encoded.features[encoded.fits], NestedWindows.automatic(AUTOMATIC_LONGEST)
+    table = fit_feature_map({"kind": "auto"}, inferred.grid, rows, windows, classes)
+    return table, why_flat(rows.shape[1], len(rows), classes, windows)
 
 
 def _known(name: str, role: str, columns: Mapping[str, Any]) -> str:
@@ -136,7 +155,8 @@ def definition_text(inspected: Inspected, name: str = "stream", said: Mapping[st
     found = inspected.inferred
     table = encoder_table(found.encoder)
     rules = {rule["column"]: rule for rule in table["rules"]}
-    lines = [f"# Decided from the first {inspected.rows:,} rows. Change what you know better; then fit the grid anew."]
+    known_better = "Change what you know better; then fit grid and map anew."
+    lines = [f"# Decided from the first {inspected.rows:,} rows. {known_better}"]
     ignored = [decision.column for decision in found.decisions if decision.rule is None]
     roles = {**inspected.roles.named, **({"ignore": ignored} if ignored else {}), **(said or {})}
     lines += as_toml({"name": name, **({"input": roles} if roles else {})}).splitlines()
@@ -147,4 +167,11 @@ def definition_text(inspected: Inspected, name: str = "stream", said: Mapping[st
             lines.append(f"  # LOOK: {plain(decision.warning)}")
         if decision.column in rules:
             lines.append("  " + inline_toml(rules[decision.column]) + ",")
-    return "\n".join([*lines, "]", as_toml({"grid": grid_table(found.grid)})])
+    lines += ["]", as_toml({"grid": grid_table(found.grid)})]
+    if inspected.flat_because is None:
+        lines += ["# Curved candidates beside the flat ones, at about five times the processor time. Without the table"]
+        lines += ['# all are flat. With kind = "auto" and nothing else, replay fits it anew.']
+        lines += [as_toml({"feature_map": inspected.feature_map})]
+    else:
+        lines += [f"# No curved candidates, and so no table [feature_map]: {plain(inspected.flat_because)}.", ""]
+    return "\n".join(lines)

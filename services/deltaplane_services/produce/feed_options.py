@@ -13,14 +13,23 @@ from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
 from deltaplane.log.headline import METRICS
 from deltaplane.log.label_delay import LabelDelay
+from deltaplane.stream.automatic_map import why_flat
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
 from deltaplane.stream.declared import DeclaredMap, DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import FEWEST_UNITS, NestedWindows
 from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.readers import MISSING, Decide, ReaderOptions
 
-__all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
+__all__ = [
+    "ImbalanceSchedule",
+    "ReplayOptions",
+    "complete_definition",
+    "flat_because",
+    "needs_first_rows",
+    "reader_options",
+]
 
 
 @dataclass(frozen=True)
@@ -228,29 +237,48 @@ def needs_first_rows(options: ReplayOptions) -> bool:
     return options.stream.grid.steps is None or not options.stream.feature_map.is_complete
 
 
-def _fitted(stream: DeclaredStream, first: Floats) -> DeclaredStream:
+def _fitted(stream: DeclaredStream, first: Floats, classes: int) -> DeclaredStream:
     """The stream with a grid and a map; what it lacks of them is fitted on the first rows float64[n, d]."""
     if stream.grid.steps is None:
         stream = replace(stream, grid=stream.grid.with_said(**grid_table(fit_grid(first))))
     grid, windows = grid_of(stream.grid, first.shape[1]), None
-    if stream.feature_map.kind == "auto":
-        partitions = 1 if stream.partitions is None else stream.partitions
-        windows = nested_windows_of(stream.window, partitions, limits.WINDOWS)
-    fitted = fit_feature_map(stream.feature_map.table, grid, first, windows)
+    if stream.feature_map.kind in ("auto", "mixed"):
+        windows = _nested_windows(stream)
+    fitted = fit_feature_map(stream.feature_map.table, grid, first, windows, classes)
     return replace(stream, feature_map=DeclaredMap.of(fitted))
 
 
-def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:
+def _nested_windows(stream: DeclaredStream) -> NestedWindows:
+    partitions = 1 if stream.partitions is None else stream.partitions
+    return nested_windows_of(stream.window, partitions, limits.WINDOWS)
+
+
+def flat_because(options: ReplayOptions, first: Floats | None, classes: int) -> str | None:
+    """Why a replay with the feature map ``auto`` is flat; None if it is curved, or if no ``auto`` was asked for.
+
+    ``first`` and ``classes`` are those of :func:`complete_definition`.
+    """
+    asked = options.stream.feature_map
+    if asked.kind != "auto" or first is None:
+        return None
+    most = FEWEST_UNITS if asked.units is None else asked.units
+    return why_flat(first.shape[1], len(first), classes, _nested_windows(options.stream), most)
+
+
+def complete_definition(
+    options: ReplayOptions, features: tuple[str, ...], first: Floats | None, classes: int = 2
+) -> StreamDefinition:
     """The stream definition of a replay; what nobody declares is taken from the file.
 
     ``first`` are its first rows float64[n, d] if :func:`needs_first_rows`; a missing grid or map is fitted on them.
-    Raises :class:`DefinitionError` if the definition, the file and the options do not go together.
+    ``classes``: the number of classes that are known of. Raises :class:`DefinitionError` if the definition, the file
+    and the options do not go together.
     """
     stream = options.stream
     if stream.features.names is None:
         stream = replace(stream, features=replace(stream.features, names=features))
     if first is not None:
-        stream = _fitted(stream, first)
+        stream = _fitted(stream, first, classes)
     if stream.window.keep_rows is None and stream.window.length == "all":
         # If the file has no ids, no id comes twice; without retirements either, no row is ever looked up.
         needs_rows = bool(options.input.id) or options.retire_fraction > 0

@@ -56,7 +56,7 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
         "several choices of C or weighting (one of each, as in --C 1 --weighting inverse)": several_c,
         "a window of time (--window with a number of rows, or all)": definition.nested_windows.timed,
         "a window that slides by panes (pane 1)": len(windows) == 1 and definition.nested_windows.pane_rows > 1,
-        "a feature map (--feature-map none)": definition.feature_map.kind != "none",
+        "a feature map (--feature-map linear)": definition.feature_map.kind != "none",
     }
     return [what for what, there in found.items() if there]
 

@@ -19,7 +19,15 @@ from deltaplane_services.readers import RowBlock
 from deltaplane_services.readers.arff_format import MOST_NUMERIC_CLASSES
 from deltaplane_services.replay.labels_seen import LabelsSeen
 
-__all__ = ["first_blocks", "marks", "refuse_measurements", "row_numbers", "rows_to_fit_on", "with_positive"]
+__all__ = [
+    "classes_known",
+    "first_blocks",
+    "marks",
+    "refuse_measurements",
+    "row_numbers",
+    "rows_to_fit_on",
+    "with_positive",
+]
 
 
 def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
@@ -28,6 +36,14 @@ def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
     n is at most ``limits.GRID_FIT_ROWS`` for every format, although blocks have different lengths.
     """
     return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
+
+
+def classes_known(options: ReplayOptions, first: list[RowBlock]) -> int:
+    """The number of classes: two if one is positive, those that are declared, or those of the first rows."""
+    if options.names_positive:
+        return 2
+    labels = list(options.stream.classes.names or ()) or [label for block in first for label in block.labels]
+    return len(set(labels[: limits.GRID_FIT_ROWS]))
 
 
 def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[ReplayOptions, str | None]:

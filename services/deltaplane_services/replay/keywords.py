@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from deltaplane.errors import DefinitionError
 from deltaplane.log.label_delay import LabelDelay
-from deltaplane.stream.declared import DeclaredFeatures, DeclaredPrior
+from deltaplane.stream.declared import DeclaredFeatures, DeclaredMap, DeclaredPrior, DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import flag, number, whole
 from deltaplane_services.definition_file.definition_tables import names_of, read_prior
@@ -149,9 +149,7 @@ def with_keywords(file: DefinitionFile, given: Mapping[str, Any]) -> DefinitionF
             positive=say.get("positive"), names=None if names is None else _labels_of(names)
         ),
         window=stream.window.with_said(length=window_of(say.get("window")), max=say.get("max_window")),
-        feature_map=stream.feature_map.with_said(
-            kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma")
-        ),
+        feature_map=_map_of(stream.feature_map, say),
         solver=stream.solver.with_said(
             kind=say.get("kind"),
             C=c_of(say.get("C")),
@@ -161,7 +159,22 @@ def with_keywords(file: DefinitionFile, given: Mapping[str, Any]) -> DefinitionF
         ),
         prior=stream.prior if say.get("prior") is None else DeclaredPrior.of(read_prior(Path(say["prior"]))),
     )
+    # A definition that names no map is that of a flat stream, which goes on as one.
+    if file == DefinitionFile() and _chooses_by_itself(stream):
+        stream = replace(stream, feature_map=stream.feature_map.with_said(kind="auto"))
     return replace(file, stream=stream, input=read_as)
+
+
+def _map_of(declared: DeclaredMap, say: Mapping[str, Any]) -> DeclaredMap:
+    """The map that is asked for; without one, nothing is left of that of a definition."""
+    of_it = {"kind": say.get("feature_map"), "units": say.get("units"), "sigma": say.get("sigma")}
+    return (DeclaredMap() if of_it["kind"] in ("linear", "none") else declared).with_said(**of_it)
+
+
+def _chooses_by_itself(stream: DeclaredStream) -> bool:
+    """Whether window and C are both automatic, no map is named, and there is no prior."""
+    automatic = stream.window.length in (None, "auto") and stream.solver.C in (None, "auto")
+    return automatic and stream.feature_map.kind is None and stream.prior == DeclaredPrior()
 
 
 def replay_options(

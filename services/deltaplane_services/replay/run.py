@@ -19,6 +19,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
+from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import FillValue
 from deltaplane.log.headline import positive_of
 from deltaplane.log.model import Model
@@ -32,12 +33,14 @@ from deltaplane_services.produce.feed import Feed, Published
 from deltaplane_services.produce.feed_options import (
     ReplayOptions,
     complete_definition,
+    flat_because,
     needs_first_rows,
 )
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
 from deltaplane_services.replay.first_rows import (
+    classes_known,
     first_blocks,
     marks,
     refuse_measurements,
@@ -121,10 +124,9 @@ def replay(
         refuse_measurements(options, first)
         options, rare = with_positive(options, first)
         rows = rows_to_fit_on(first) if fits else None
-        definition = complete_definition(options, reader.feature_names, rows)
+        classes = classes_known(options, first)
+        definition = _definition_of(options, reader.feature_names, rows, classes, saved)
         blocks = chain(first, blocks)
-        if saved is not None:
-            saved.check(definition)
         if definition.nested_windows.longest_milliseconds is not None:
             clock = None if saved is None else saved.now
             blocks = refuse_bogus_times(blocks, longest_step(definition), clock)
@@ -136,7 +138,7 @@ def replay(
         feed = Feed(definition, options, rare or definition.classes.positive)
         run = _Run(options, reader, on_progress, feed, pipeline, note)
         run.file = _prediction_file(options, definition, stack)
-        run.chosen = rare
+        run.chosen, run.flat_because = rare, flat_because(options, rows, classes)
         if saved is not None:
             run.go_on_from(saved)
         run.marks = choice.marks or marks(definition, rows)
@@ -154,6 +156,21 @@ def replay(
             run.save(options.save, result)
         _keep(output, run.file)
         return result
+
+
+def _definition_of(
+    options: ReplayOptions, features: tuple[str, ...], rows: Floats | None, classes: int, saved: SavedReplay | None
+) -> StreamDefinition:
+    """The complete definition, which is that of the saved replay if there is one."""
+    try:
+        definition = complete_definition(options, features, rows, classes)
+    except DefinitionError:
+        if saved is not None:
+            saved.check_declared(options.stream)
+        raise
+    if saved is not None:
+        saved.check(definition)
+    return definition
 
 
 def _prediction_file(options: ReplayOptions, definition: StreamDefinition, stack: ExitStack) -> PredictionFile | None:
@@ -186,6 +203,7 @@ class _Run:
         self.marks: list[FillValue] = []
         self.row_numbers: list[str] = []
         self.chosen: str | None = None
+        self.flat_because: str | None = None
         self.file: PredictionFile | None = None
         self._reader = reader
         self._on_progress = on_progress
@@ -337,6 +355,8 @@ class _Run:
             against = " against all others," if classes.positive is not None else ""
             fewest = f"the positive class is {rare!r},{against} of which the first rows have fewest"
             notes.append(f"{fewest}; --positive names another")
+        if self.flat_because is not None:
+            notes.append(f"no curved candidates (--feature-map auto): {self.flat_because}")
         if self._held is not None and self._held.rows:
             notes.append(f"{self._held.rows:,} rows that were read wait for their labels, and are not learned")
         return tuple(notes)

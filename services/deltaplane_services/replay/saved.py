@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,18 @@ class SavedReplay:
     def check(self, definition: StreamDefinition) -> None:
         """Raise BadSavedReplay if ``definition`` is not the one that was saved."""
         ours, others = self.definition.to_tables(), definition.to_tables()
-        if other := [name for name in others if others[name] != ours.get(name)]:
+        self._refuse_changes([name for name in others if others[name] != ours.get(name)])
+
+    def check_declared(self, stream: DeclaredStream) -> None:
+        """Raise BadSavedReplay if options have changed what was saved, so that it may be no definition any more."""
+        ours = self.definition_file.stream
+        names = [one.name for one in fields(stream)]
+        self._refuse_changes([name for name in names if getattr(stream, name) != getattr(ours, name)])
+
+    def _refuse_changes(self, names: list[str]) -> None:
+        if names:
             raise BadSavedReplay(
-                f"resume: the options change {', '.join(other)} of the stream that was saved, and it would be another"
+                f"resume: the options change {', '.join(names)} of the stream that was saved, and it would be another"
                 " one; leave them out, or begin anew without --resume"
             )
 
