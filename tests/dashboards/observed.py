@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -124,7 +125,8 @@ class ObservedRunner(CrashingRunner):
 
     def _take_in(self) -> None:
         """A turn of the intake, in which one more event comes and waits."""
-        record = Record("events", 0, self._read, self._read, None, b'{"id": %d}' % self._read)
+        event = {"id": self._read} | dict.fromkeys(self.definition.features, 0.0)
+        record = Record("events", 0, self._read, self._read, None, json.dumps(event).encode())
         assert not list(self._waiting_in.process(self._reader.read([record], self._read)))
         self._read += 1
         self.taking_in.turn([self._waiting_in], joined=True, waiting=0)

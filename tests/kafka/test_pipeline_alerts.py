@@ -27,11 +27,12 @@ from dashboards.hurry import hurried
 from dashboards.server import DEPLOY, Prometheus, running
 from dashboards.test_alert_rules import RULES
 from deltaplane.log.delta import Claim, Source
-from deltaplane.wire import write_claim, write_model, write_sample
+from deltaplane.log.records import Query
+from deltaplane.wire import write_claim, write_model, write_query, write_sample
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.messages import DELTAS, MODELS, SAMPLES, Outgoing, source_key
+from deltaplane_services.processors.messages import DELTAS, MODELS, QUERIES, SAMPLES, Outgoing, source_key
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
 from kafka.made_shop import INPUT, MadeShop
@@ -299,6 +300,19 @@ def test_features_that_shift_are_an_alert_though_labels_are_not_looked_at(scene:
     scene.feed.weather = replace(CALM, shift=20.0)
     scene.fires("DeltaplaneFeaturesDrift", stream=scene.name)
     scene.feed.weather = CALM
+
+
+def test_queries_that_shift_are_an_alert_before_any_label_has_come(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneQueriesDrift")
+    rows = np.random.default_rng(8).normal(size=(3000, 3))
+    rows[2000:] += 5.0
+    fingerprint = scene.stream.definition.data_fingerprint
+    queries = (write_query(Query(f"any-{at}", row, fingerprint)) for at, row in enumerate(rows))
+    client = publisher(scene.stream.settings, "central")
+    client.publish([Outgoing(QUERIES, 0, None, query) for query in queries])
+    client.flush()
+    scene.fires("DeltaplaneQueriesDrift", stream=scene.name)
 
 
 def test_a_class_that_nearly_stops_coming_makes_the_window_imbalanced(scene: Scene) -> None:

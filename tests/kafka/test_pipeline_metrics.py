@@ -125,6 +125,16 @@ class Scene:
             producer.retire("never-comes", "for a test")
             producer.send(f"with-a-gap-{self.spoiled}", 0, "1", [math.nan, 0.5, 0.5, 0.5, 0.5, 0.5])
 
+    def ask_of_other_rows(self) -> None:
+        """Publish 2,000 queries about rows that are alike, and a thousand about rows that lie elsewhere; seeded."""
+        rows = np.random.default_rng(8).normal(0.4, 0.1, size=(3000, 6))
+        rows[2000:] += 0.3
+        fingerprint = self.stream.definition.data_fingerprint
+        queries = (write_query(Query(f"any-{at}", row, fingerprint)) for at, row in enumerate(rows))
+        client = publisher(self.stream.settings, "site")
+        client.publish([Outgoing(QUERIES, 0, None, query) for query in queries])
+        client.flush()
+
     def version(self) -> float:
         return self.prometheus.value("max(deltaplane_model_version)") or 0.0
 
@@ -174,6 +184,7 @@ def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
         scene.wait_for_ready(len(SERVICES))
         assert producer.wait() == 0
         scene.ask_and_spoil()
+        scene.ask_of_other_rows()
         model = stream.wait_for_model(lambda newest: came(newest) >= ROWS + scene.spoiled, "every row has come")
         scene.wait_for_model(model.version)
         yield scene

@@ -339,7 +339,7 @@ def test_refusals_are_summed_up_by_reason_and_column_with_examples_and_the_cure(
     rows, examples, cure = told["the feature `a` is …, which is not a number"]
     assert (rows, examples, cure) == (5, 3, "leave it out with `--ignore a`")
     assert "--missing offset" in told["the feature `a` is missing"][2]
-    assert "--missing-values" in told["the label is missing"][2]
+    assert "--classes" in told["the label is missing"][2]
     assert "--delimiter" in told["the row has … cells and the file … columns"][2]
     # By rules a missing number costs no row.
     reasons = replay(file, "--label", "y")["rejections"]["reasons"]

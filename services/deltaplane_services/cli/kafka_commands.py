@@ -311,7 +311,7 @@ def model_export(
         Path | None, typer.Option(help="The file to write, or the directory of mlflow; standard output without it.")
     ] = None,
     encoded: Annotated[
-        bool, typer.Option("--encoded", help="onnx: a graph that takes features, encoded already, and not [columns].")
+        bool, typer.Option("--encoded", help="onnx: a graph that takes features, encoded already, and not \\[columns].")
     ] = False,
 ) -> None:
     """The live model for use elsewhere, as JSON, ONNX or for MLflow, on standard output, in a file or a directory."""

@@ -100,6 +100,9 @@ def _with_single_separators(data: bytes) -> bytes | None:
     while b"  " in text:
         text = text.replace(b"  ", b" ")
     text = text.replace(b" \n", b"\n")
+    # Line by line, these count as blanks, too.
+    if any(blank in text for blank in (b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\x1f")):
+        return None
     text = text.rstrip(b" ") if text.endswith(b" ") else text
     return text if text.endswith(b"\n") else text + b"\n"
 

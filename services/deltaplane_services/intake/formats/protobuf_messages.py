@@ -18,7 +18,7 @@ from deltaplane_services.intake.formats.change import BadRecord, Parser, check_s
 
 __all__ = ["framed", "unframed"]
 
-_FAULTS = (ValueError, TypeError, LookupError, struct.error, RecursionError, OverflowError)
+_FAULTS = (EOFError, ValueError, TypeError, LookupError, struct.error, RecursionError, OverflowError)
 """What readers of a message and of its framing raise besides their own errors."""
 
 
