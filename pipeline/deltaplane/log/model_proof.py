@@ -303,14 +303,22 @@ class _Proof:
         """Pairs of an earlier blend and the counts since that the model may follow from; the newest models first.
 
         A merger continues from its own last model. If it has started since, that may be one whose plane was refused.
-        For a moment it may also be behind another merger, whose counts it leaves out.
+        It leaves out the counts up to where all models had come when it started, since its candidates may have them.
+        Models that readers passed over, since their version did not rise, are not among these.
         """
-        seen: dict[Source, int] = {}
         pasts: list[tuple[Model, list[dict[Source, int]]]] = []
+        come_to: list[dict[Source, int]] = [{}]
+        highest = 0
         for model in self.earlier:
             at = {position.source: position.sequence for position in model.positions}
-            seen = seen | {source: max(sequence, seen.get(source, 0)) for source, sequence in at.items()}
-            pasts.append((model, [at] if at == seen else [at, seen]))
+            if model.version > highest and (further := _furthest(come_to[-1], at)) != come_to[-1]:
+                come_to.append(further)
+            highest = max(highest, model.version)
+            starts = [at]
+            for one in reversed(come_to):
+                if (start := _furthest(one, at)) not in starts:
+                    starts.append(start)
+            pasts.append((model, starts))
         changed = 0
         for before, after in zip(self.earlier, self.earlier[1:], strict=False):
             changed = after.version if before.options != after.options else changed
@@ -345,6 +353,11 @@ class _Proof:
             and prequential_counts.fits(windows, choices)
         ]
         return functools.reduce(PrequentialCounts.__add__, found) if found else None
+
+
+def _furthest(one: Mapping[Source, int], other: Mapping[Source, int]) -> dict[Source, int]:
+    """The higher of two sequences for each source."""
+    return {source: max(one.get(source, 0), other.get(source, 0)) for source in one.keys() | other.keys()}
 
 
 def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:

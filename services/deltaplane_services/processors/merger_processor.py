@@ -84,9 +84,10 @@ class MergerProcessor:
         weighed_to: Mapping[Source, int] = {}
         for record in models:
             model = _readable(self._codec.model(record))
-            for position in model.positions:
-                come_to[position.source] = max(position.sequence, come_to.get(position.source, 0))
-            self.model = model if model.replaces(self.model) else self.model
+            if model.replaces(self.model):
+                self.model = model
+                for position in model.positions:
+                    come_to[position.source] = max(position.sequence, come_to.get(position.source, 0))
             if model.replaces(weighed_by) and goes_on_from(states, model, self.definition):
                 weighed_by, weighed_to = model, dict(come_to)
         if weighed_by is None:
