@@ -134,6 +134,9 @@ class Scene:
         client = publisher(self.stream.settings, "site")
         client.publish([Outgoing(QUERIES, 0, None, query) for query in queries])
         client.flush()
+        # With a scrape before and behind it, as the panels look at it.
+        found = "max_over_time(sum(increase(deltaplane_query_drifts_total[1h]))[10m:1s])"
+        self.prometheus.wait_for("queries that shift to be found", lambda: (self.prometheus.value(found) or 0) > 0)
 
     def version(self) -> float:
         return self.prometheus.value("max(deltaplane_model_version)") or 0.0
