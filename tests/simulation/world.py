@@ -480,8 +480,9 @@ class World:
             self.old_mergers.clear()
 
     def checkpoint(self) -> None:
-        """The merger writes its checkpoints."""
+        """The merger writes its checkpoints, behind a model that has come as far."""
         self.fault("checkpoint")
+        self.append_all(self.merger.publish(self.now))
         self.append_all(self.merger.checkpoints())
 
     def forged_model(self) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "SETTLING_SECONDS",
     "UNKNOWN",
     "LogUnavailable",
+    "RecordsDeleted",
     "is_end",
     "is_of_group",
     "is_passing",
@@ -29,6 +30,12 @@ SETTLING_SECONDS = 5.0
 class LogUnavailable(DeltaplaneError):
     """A topic that cannot be read: it is missing or out of reach, or its beginning is gone."""
 
+
+class RecordsDeleted(LogUnavailable):
+    """Records that were there when a reader chose where to begin have been deleted since."""
+
+
+_DELETED = {"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"}
 
 UNKNOWN = codes(Answer.SETTLES)
 
@@ -76,7 +83,7 @@ def raise_if_error(message: Message, party: Principal = ANYBODY) -> None:
         raise party.not_allowed(
             "Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error
         )
-    raise LogUnavailable(
+    raise (RecordsDeleted if error.name() in _DELETED else LogUnavailable)(
         f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); if the offset is out of range,"
         " retention has deleted records that are still needed"
     )

@@ -210,7 +210,10 @@ class MergerService(ServiceLoop):
             if record.topic == MODELS:
                 self._see_model(processor, record)
         now = time.monotonic()
-        if self._has_caught_up(records, now) and now - self._published_at >= self._pace.refresh_seconds:
+        # A model comes before the checkpoints: a merger that starts from them knows no trials of the tiles before.
+        checkpoint_due = now - self._checkpointed_at >= self._pace.checkpoint_seconds
+        model_due = checkpoint_due or now - self._published_at >= self._pace.refresh_seconds
+        if self._has_caught_up(records, now) and model_due:
             began = time.perf_counter()
             output = processor.publish(time.time_ns() // 1_000_000)
             self._watch.solved(time.perf_counter() - began, output)
@@ -219,7 +222,7 @@ class MergerService(ServiceLoop):
             self._publish(output)
             self._published_at = now
             self._tell_left_out(processor)
-        if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
+        if checkpoint_due:
             self._publish_checkpoints(processor, now)
             self._checkpointed_at = now
         self._publishers.then.check()

@@ -10,6 +10,7 @@ contribute to the model is taken from their accepted deltas, and the audit says 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoint
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
+from deltaplane_services.kafka.log_errors import RecordsDeleted
 from deltaplane_services.lake.auditing import HistoryAccount
 from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
 from deltaplane_services.processors.history_source import WRITER
@@ -33,7 +35,7 @@ from deltaplane_services.processors.messages import DELTAS, Record
 from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
 from deltaplane_services.system.printable import json_value
 
-__all__ = ["NOT_CHECKED", "Audit", "SourceAudit", "audit", "unprovable"]
+__all__ = ["NOT_CHECKED", "TRIALS", "Audit", "SourceAudit", "audit", "unprovable"]
 
 NOT_CHECKED = (
     "what workers say of scores, outcomes and trials, beyond that the model adds it up",
@@ -41,6 +43,9 @@ NOT_CHECKED = (
     "when the model was made, by the merger's clock",
 )
 """What no audit can recompute: the models that scored the rows are gone, and rows have been learned since."""
+
+TRIALS = 3
+"""How often an audit begins, if logs are trimmed while it reads them. A merger trims once in some seconds at most."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,15 @@ def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Seq
     Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and :class:`LakeError`, :class:`HistoryRefused` and
     :class:`ExtraMissing` if a history cannot be computed again.
     """
+    for _ in range(TRIALS - 1):
+        # A merger may trim a log while it is read here; the next trial begins where the log begins then.
+        with contextlib.suppress(RecordsDeleted):
+            return _audit(settings, asked, histories)
+    return _audit(settings, asked, histories)
+
+
+def _audit(settings: ServiceSettings, asked: Collection[str], histories: Sequence[HistoryAccount]) -> Audit:
+    """The audit in one trial. Raises :class:`RecordsDeleted`, and what :func:`audit` raises."""
     central, site = reader(settings, "central"), reader(settings, "site")
     definition = settings.definition
     try:
