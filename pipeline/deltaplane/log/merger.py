@@ -19,7 +19,7 @@ from deltaplane.exact.deviations import means
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
-from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.model import Model, SourcePosition, furthest
 from deltaplane.solve.calibration import Calibration, Tallies
 from deltaplane.solve.candidates import Blend, Fitted, blended, fit, weigh
 from deltaplane.solve.flat_and_curved import Options, Windows, fit_flat_and_curved
@@ -68,7 +68,7 @@ def goes_on_from(states: Iterable[SourceState], model: Model, definition: Stream
     again. The last model is behind the checkpoints if a merger wrote it that was no longer elected. Then the
     prequential counts between the two would be lost, and counts that its candidates have already would be added again.
     """
-    known = {position.source: position.sequence for position in model.positions}
+    known = model.come_to
     return (
         (model.blend is not None) == definition.automatic
         and model.options == definition.solver
@@ -178,10 +178,7 @@ class Merger:
             chosen = weighed_by or last
             self._blend = chosen.blend
             self._calibration = chosen.calibration or self._calibration
-            own = {position.source: position.sequence for position in chosen.positions}
-            self._weighed = {
-                source: max(own.get(source, 0), weighed_to.get(source, 0)) for source in own.keys() | weighed_to.keys()
-            }
+            self._weighed = furthest(weighed_to, chosen.come_to)
             if last.options != self.definition.solver:
                 self._blend, self._candidates_from = None, last.version + 1
         self._changed = True

@@ -23,7 +23,12 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.sliding import NO_WATERMARK
 
-__all__ = ["Model", "SourcePosition"]
+__all__ = ["Model", "SourcePosition", "furthest"]
+
+
+def furthest(one: Mapping[Source, int], other: Mapping[Source, int]) -> dict[Source, int]:
+    """The higher of two sequences for each source."""
+    return {source: max(one.get(source, 0), other.get(source, 0)) for source in one.keys() | other.keys()}
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,11 @@ class Model:
     def leaning(self) -> Leaning | None:
         """The mean shares of the blend, or None if there is no blend."""
         return None if self.blend is None else self.blend.leaning
+
+    @property
+    def come_to(self) -> dict[Source, int]:
+        """For each source, the sequence up to which the model contains its tiles."""
+        return {position.source: position.sequence for position in self.positions}
 
     def replaces(self, other: Model | None) -> bool:
         """Whether a reader that has the ``other`` model takes this one, which came later: if its version is higher.

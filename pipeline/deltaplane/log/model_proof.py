@@ -23,7 +23,7 @@ from deltaplane.errors import SolveRefused
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState
 from deltaplane.log.merger import Merger, fit_candidates, of_largest, of_modelled_classes, plane_of, with_means
-from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.model import Model, SourcePosition, furthest
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.candidates import Blend, Fitted, blended, weigh
 from deltaplane.solve.prequential_counts import PrequentialCounts
@@ -310,13 +310,13 @@ class _Proof:
         come_to: list[dict[Source, int]] = [{}]
         highest = 0
         for model in self.earlier:
-            at = {position.source: position.sequence for position in model.positions}
-            if model.version > highest and (further := _furthest(come_to[-1], at)) != come_to[-1]:
+            at = model.come_to
+            if model.version > highest and (further := furthest(come_to[-1], at)) != come_to[-1]:
                 come_to.append(further)
             highest = max(highest, model.version)
             starts = [at]
             for one in reversed(come_to):
-                if (start := _furthest(one, at)) not in starts:
+                if (start := furthest(one, at)) not in starts:
                     starts.append(start)
             pasts.append((model, starts))
         changed = 0
@@ -334,7 +334,7 @@ class _Proof:
         """Whether the model before and all counts since are in the logs."""
         start: Mapping[Source, int] = {}
         if self.earlier:
-            start = {position.source: position.sequence for position in self.earlier[-1].positions}
+            start = self.earlier[-1].come_to
         elif self.model.version > 1:
             return False
         return all(
@@ -353,11 +353,6 @@ class _Proof:
             and prequential_counts.fits(windows, choices)
         ]
         return functools.reduce(PrequentialCounts.__add__, found) if found else None
-
-
-def _furthest(one: Mapping[Source, int], other: Mapping[Source, int]) -> dict[Source, int]:
-    """The higher of two sequences for each source."""
-    return {source: max(one.get(source, 0), other.get(source, 0)) for source in one.keys() | other.keys()}
 
 
 def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:

@@ -17,7 +17,7 @@ from deltaplane.exact.deviations import deviations
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
 from deltaplane.log.merger import Merger, goes_on_from, of_modelled_classes
-from deltaplane.log.model import Model
+from deltaplane.log.model import Model, furthest
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.acceptance import Fault, with_verdicts
@@ -86,10 +86,9 @@ class MergerProcessor:
             model = _readable(self._codec.model(record))
             if model.replaces(self.model):
                 self.model = model
-                for position in model.positions:
-                    come_to[position.source] = max(position.sequence, come_to.get(position.source, 0))
+                come_to = furthest(come_to, model.come_to)
             if model.replaces(weighed_by) and goes_on_from(states, model, self.definition):
-                weighed_by, weighed_to = model, dict(come_to)
+                weighed_by, weighed_to = model, come_to
         if weighed_by is None:
             weighed_to = come_to
         if self.model is not None:
