@@ -100,6 +100,23 @@ class Publisher:
         if topic is None:
             topic = self._names.setdefault(record.topic, f"{self._before}{record.topic}")
         on_delivery = self._delivered if answered is None else partial(self._delivered_or_large, record, answered)
+        headers = [
+            *record.headers,
+            *headers_beside(record, self._before),
+            *self._announcements.beside(record.topic, record.partition),
+        ]
+        try:
+            self._hand_over(topic, record, on_delivery, headers)
+        except KafkaException as fault:
+            if answered is None or not _is_too_large(fault.args[0]):
+                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+            answered(record, fits=False)
+
+    def _hand_over(self, topic: str, record: Outgoing, on_delivery: Callable[..., None], headers: Headers) -> None:
+        """Hand a record over to the client, once its queue has room.
+
+        Raises :class:`KafkaException` if the client refuses it, and as :meth:`publish` does if a delivery has failed.
+        """
         while True:
             if self._failure is not None:
                 raise DeliveryFailed(self._failure)
@@ -110,21 +127,12 @@ class Publisher:
                     key=record.key,
                     partition=record.partition,
                     on_delivery=on_delivery,
-                    headers=[
-                        *record.headers,
-                        *headers_beside(record, self._before),
-                        *self._announcements.beside(record.topic, record.partition),
-                    ],
+                    headers=headers,
                 )
             except BufferError:
                 # The local queue is full, since the network is slower: wait for it.
                 self._producer.poll(0.1)
                 self.check()
-            except KafkaException as fault:
-                if answered is None or not _is_too_large(fault.args[0]):
-                    raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
-                answered(record, fits=False)
-                return
             else:
                 return
 
@@ -178,7 +186,12 @@ class Publisher:
             place = record.topic, record.partition
             headers = [] if place in announced else self._announcements.always()
             announced.add(place)
-            self._hand_over(record, partial(delivered, at), headers)
+            topic = f"{self._before}{record.topic}"
+            self.check()
+            try:
+                self._hand_over(topic, record, partial(delivered, at), headers)
+            except KafkaException as fault:
+                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
         self.flush()
         if len(offsets) < len(records):
             lacking = next(record for at, record in enumerate(records) if at not in offsets)
@@ -187,27 +200,6 @@ class Publisher:
                 f" {len(records) - len(offsets):,} of {len(records):,} records"
             )
         return [offsets[at] for at in range(len(records))]
-
-    def _hand_over(self, record: Outgoing, on_delivery: Callable[..., None], headers: Headers) -> None:
-        """Hand a record over to the client; wait while its queue is full. Raises :class:`DeliveryFailed`."""
-        topic = f"{self._before}{record.topic}"
-        while True:
-            self.check()
-            try:
-                self._producer.produce(
-                    topic,
-                    value=record.value,
-                    key=record.key,
-                    partition=record.partition,
-                    on_delivery=on_delivery,
-                    headers=headers,
-                )
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as fault:
-                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
-            else:
-                return
 
     def check(self) -> None:
         """Process the delivery reports that have come. Raises as :meth:`publish` does if a delivery has failed."""
