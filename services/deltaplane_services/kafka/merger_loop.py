@@ -210,10 +210,10 @@ class MergerService(ServiceLoop):
             if record.topic == MODELS:
                 self._see_model(processor, record)
         now = time.monotonic()
-        # A model comes before the checkpoints: a merger that starts from them knows no trials of the tiles before.
         checkpoint_due = now - self._checkpointed_at >= self._pace.checkpoint_seconds
         model_due = checkpoint_due or now - self._published_at >= self._pace.refresh_seconds
-        if self._has_caught_up(records, now) and model_due:
+        caught_up = self._has_caught_up(records, now)
+        if caught_up and model_due:
             began = time.perf_counter()
             output = processor.publish(time.time_ns() // 1_000_000)
             self._watch.solved(time.perf_counter() - began, output)
@@ -222,13 +222,18 @@ class MergerService(ServiceLoop):
             self._publish(output)
             self._published_at = now
             self._tell_left_out(processor)
-        if checkpoint_due:
+        if caught_up and checkpoint_due:
             self._publish_checkpoints(processor, now)
             self._checkpointed_at = now
         self._publishers.then.check()
 
     def _publish_checkpoints(self, processor: MergerProcessor, now: float) -> None:
-        """Publish the checkpoints of sources that have changed; one that is too large for its topic stops no other."""
+        """Publish the checkpoints of sources that have changed; one that is too large for its topic stops no other.
+
+        They go out once a model that has come as far is acknowledged. A merger that starts from checkpoints ahead of
+        every model would lose the prequential counts between the two.
+        """
+        self._publishers.then.flush()
         waiting = [source for source in self._aside.reasons if not self._aside.may_try(source, now)]
         output = processor.checkpoints(waiting)
         self._publish(Output(output.first))
@@ -317,9 +322,8 @@ class MergerService(ServiceLoop):
 
     def _finish(self) -> None:
         """Publish a last model and checkpoints."""
-        if self.processor is not None:
-            if not self._ahead:
-                self._publish(self.processor.publish(time.time_ns() // 1_000_000))
+        if self.processor is not None and not self._ahead:
+            self._publish(self.processor.publish(time.time_ns() // 1_000_000))
             self._publish_checkpoints(self.processor, time.monotonic())
 
     def _leave(self) -> None:
