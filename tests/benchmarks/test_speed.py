@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from deltaplane.exact.grid import fit_grid
 from deltaplane.exact.moments import Moments
 from deltaplane_benchmarks import bench_cli
-from deltaplane_benchmarks.speed import commands, embedded, halves, refresh, throughput_command
+from deltaplane_benchmarks.speed import commands, embedded, halves, partial_fits, refresh, throughput_command
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.exact_pass import exact
 from deltaplane_benchmarks.speed.figures import Figures
@@ -85,22 +85,25 @@ def test_a_refresh_is_timed_and_says_what_it_chose(weighting: refresh.Weighting)
     assert 1e-4 <= found.chosen <= 1e4
 
 
-def test_the_command_writes_its_three_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_its_four_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "ROWS_OF_STATISTICS", {5: 4_000})
     monkeypatch.setattr(commands, "FEATURES_OF_REFRESH", (5,))
+    monkeypatch.setattr(partial_fits, "ROWS_OF_A_CALL", (500,))
+    monkeypatch.setattr(partial_fits, "ROWS_AT_LEAST", 1_000)
     place = tmp_path / "statistics.json"
     written = ["--json", str(place), "--markdown", str(tmp_path / "tables.md"), "--plots", str(tmp_path / "plots")]
     result = CliRunner().invoke(bench_cli.app, ["statistics", "--rounds", "3", *written])
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "tables.md").read_text("utf-8").count("\n## ") == 3
+    assert (tmp_path / "tables.md").read_text("utf-8").count("\n## ") == 4
     assert len(list((tmp_path / "plots").glob("*.png"))) == 5
-    statistics, two, refreshed = json.loads(place.read_text("utf-8"))["tables"]
+    statistics, two, fits, refreshed = json.loads(place.read_text("utf-8"))["tables"]
     assert [row["features"] for row in statistics["rows"]] == [5]
     assert statistics["rows"][0]["cut otherwise"] == "same digest"
     lower, median, upper = (
         statistics["rows"][0][f"exact / plain{part}"] for part in (", lower quartile", "", ", upper quartile")
     )
     assert lower <= median <= upper
+    assert [(row["features"], row["rows of a call"], row["sums"]) for row in fits["rows"]] == [(5, 500, "same digest")]
     assert set(two["rows"][0]) >= {"two threads", "two processes"}
     assert [(row["classes"], row["weighting"]) for row in refreshed["rows"]] == [
         ("2", "inverse"),

@@ -81,8 +81,11 @@ def statistics(
     seed: Seed = 0,
 ) -> None:
     """Exact Gram matrices, each row entering and leaving, against plain float64 products; and what a model costs."""
+    from deltaplane_benchmarks.speed import partial_fits
+
     began = time.perf_counter()
-    finish([*_statistics(rounds, seed), _refresh(rounds, seed)], began, outputs)
+    estimators = partial_fits.figures(tuple(ROWS_OF_STATISTICS), rounds, seed)
+    finish([*_statistics(rounds, seed), estimators, _refresh(rounds, seed)], began, outputs)
 
 
 def _statistics(rounds: int, seed: int) -> tuple[Figures, Figures]:

@@ -178,7 +178,9 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X, unread = self._features_of(X, y, first=first)
         finite: bool | Literal["allow-nan"] = "allow-nan" if unread else True
         rows, labels = self._checked(X, y, first=first, ensure_all_finite=finite)
-        check_classification_targets(labels)
+        if labels.dtype.kind not in "biuSU":
+            # Numbers with fractions may be a regression's targets; whole numbers and texts are classes.
+            check_classification_targets(labels)
         return Given(rows, Labelled.of(labels), unread)
 
     def _checked(self, X: Any, y: Any = "no_validation", *, first: bool, ensure_all_finite: Any = True) -> Any:

@@ -7,7 +7,7 @@ so the same statistics answer every question that a linear proximal SVM can be a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -152,10 +152,10 @@ def _put(moments: dict[K, Moments], key: K, value: Moments) -> None:
         moments.pop(key, None)
 
 
-def moments_by_class(quantized: Quantized, codes: Codes, labels: list[str]) -> dict[str, Moments]:
+def moments_by_class(quantized: Quantized, codes: Codes, labels: Sequence[K]) -> dict[K, Moments]:
     """Class label to Gram matrix of grid rows [n, d].
 
-    ``codes`` [n] are the positions of the rows' labels in ``labels``, which all differ.
+    ``codes`` [n] are the positions of the rows' labels, or other keys, in ``labels``, which all differ.
     """
     if not len(codes):
         return {}
@@ -171,7 +171,9 @@ def moments_by_class(quantized: Quantized, codes: Codes, labels: list[str]) -> d
     }
 
 
-def moments_of_pieces(pieces: Iterable[tuple[slice, Quantized]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
+def moments_of_pieces(
+    pieces: Iterable[tuple[slice, Quantized]], codes: Codes, labels: Sequence[str]
+) -> dict[str, Moments]:
     """As :func:`moments_by_class`, for a batch of n rows that comes in ``pieces``: (slice of the batch, its grid rows).
 
     ``codes`` [n] are those of the whole batch.
