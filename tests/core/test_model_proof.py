@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from core.test_merger_automatic import DEFINITION, HERE, THERE, delta, published, sums, tried
+from core.test_merger_automatic import CHOICES, DEFINITION, HERE, THERE, delta, published, sums, tried
+from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Source
 from deltaplane.log.merger import Merger
 from deltaplane.log.model import Model
 from deltaplane.log.model_proof import ModelProof, SourcePrequentialCounts, prove_model
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.solve.solver_options import SolverOptions
 
 ONE = replace(
@@ -105,3 +108,30 @@ def test_prequential_counts_since_the_model_before_weigh_the_candidates_and_no_o
     for gone in (proof(gone_prequential_counts, []), proof(gone_prequential_counts, [first])):
         assert gone.faults == ()
         assert gone.unproved[0].startswith("the hits and rows of the candidates")
+
+
+def test_new_trials_are_no_fault_of_candidates_that_are_kept_since_too_few_classes_have_a_plane() -> None:
+    """Of three open classes two have one row left: candidates can be fitted, but their blend is refused."""
+    rows = {"x": [[5.0], [7.0], [4.0], [6.0]], "y": [[-5.0], [-6.0], [3.0]], "z": [[1.0], [2.0], [0.0]]}
+    moments = {(label, few): Moments.of_rows(np.array(rows[label])[:few]) for label in rows for few in (1, None)}
+    whole = Statistics(2, {(w, label): moments[label, None] for label in rows for w in (0, 1)})
+    few = {"x": None, "y": 1, "z": 1}
+    left = Statistics(2, {(w, label): moments[label, few[label]] for label in rows for w in (0, 1)})
+    trials = PrequentialCounts(
+        CHOICES,
+        {label: np.full((2, len(CHOICES), 2, 2), 5) for label in rows},
+        {label: np.full((2, len(CHOICES), 2), 10) for label in rows},
+    )
+    merger = Merger(DEFINITION)
+    merger.apply(Claim(HERE, "w", DEFINITION.stream_fingerprint))
+    merger.apply(delta(HERE, 0, change=whole))
+    first = published(merger)
+    assert first.refusal is None
+    merger.apply(delta(HERE, 1, trials, left - whole, scored_by=1))
+    kept = published(merger)
+    assert kept.refusal is not None
+    assert "a plane of at least two classes" in kept.refusal
+    prequential_counts = {HERE: SourcePrequentialCounts(0, {1: (trials, 1)})}
+    proof = prove_model(kept, [first], merger, prequential_counts, merger.statistics, DEFINITION)
+    assert proof.faults == ()
+    assert "the plane and the candidates of model 1" in proof.unproved[0]
