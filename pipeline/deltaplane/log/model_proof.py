@@ -246,7 +246,7 @@ class _Proof:
         self._tolerance = min(MOST_ROUNDING, ROUNDING * max(1.0, fitted.condition))
         self._same("objective", str(self.model.objective), str(self.definition.objective))
         fresh = self._weigh(fitted, None, None)
-        # Which classes have a plane does not depend on the past. If too few have one, candidates were kept as they were.
+        # Which classes have a plane does not depend on the past. If too few do, candidates were kept as they were.
         plane = blended(fitted, fresh)
         if told is None or told.choices != choices or told.of.keys() != fresh.of.keys():
             self._same("blend.choices", None if told is None else told.choices, choices)
