@@ -121,6 +121,20 @@ def test_a_member_that_is_not_let_in_again_asks_anew_with_a_new_client(group: Gr
     assert len(group.heard) == 3
 
 
+def test_what_a_client_had_is_lost_once_it_is_replaced_since_its_group_takes_nothing_back_from_a_new_one(
+    group: Group,
+) -> None:
+    group.member.join()
+    group.poll("on_assign")
+    group.member.join_anew()
+    assert group.heard == [("assigned", 0), ("lost", 0)]
+    assert not group.member.joined
+    group.member.join_anew()
+    assert len(group.heard) == 2, "there was nothing more to lose"
+    group.poll("on_assign")
+    assert group.heard[2:] == [("assigned", 2)]
+
+
 def test_a_member_that_is_never_let_in_asks_anew_again_and_again(group: Group, clock: Clock) -> None:
     group.member.join()
     for clients in (1, 2, 3):

@@ -183,7 +183,7 @@ class IntakeService(ServiceLoop):
 
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         del consumer, places
-        logger.warning("the group gave this intake up: it was silent for longer than its session")
+        logger.warning("this intake has lost its partitions: it was silent for longer than its session, or joins anew")
         self._drop()
         self._waiting = []
 

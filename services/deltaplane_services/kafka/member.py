@@ -34,9 +34,10 @@ def _nothing(consumer: Consumer, places: list[TopicPartition]) -> None:
 class Member:
     """A member that subscribes to ``topics``, with a client from ``make``.
 
-    ``assigned``, ``revoked`` and ``lost`` are called, within :meth:`consume`, when partitions come and go. ``joined``:
-    whether the group has given this member its partitions, perhaps none, and has not taken them back. ``client`` is the
-    client in use, which the next :meth:`consume` may replace.
+    ``assigned``, ``revoked`` and ``lost`` are called, within :meth:`consume`, when partitions come and go, and ``lost``
+    when the client that had them is replaced. ``joined``: whether the group has given this member its partitions,
+    perhaps none, and has not taken them back. ``client`` is the client in use, which the next :meth:`consume` may
+    replace.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Member:
         self._make, self._topics = make, list(topics)
         self._assigned, self._revoked, self._lost = assigned, revoked, lost
         self._asked_at: float | None = None
+        self._given: list[TopicPartition] = []
 
     @property
     def asked(self) -> bool:
@@ -74,13 +76,20 @@ class Member:
             # A client that was replaced may still call, even from another thread; that is ignored.
             if consumer is self.client:
                 self.joined, self._asked_at = joined, time.monotonic()
+                self._given = places if joined else []
                 change(consumer, places)
 
         return told
 
     def join_anew(self) -> None:
-        """Ask to join with a new client, and close the old one in the background."""
+        """Ask to join with a new client, and close the old one in the background.
+
+        What the group had given to the old one is lost: it may give the new one other partitions, and takes none back.
+        """
         old, self.client = self.client, self._make()
+        if given := self._given:
+            self._given = []
+            self._lost(old, given)
         # Closing may wait for a broker that does not answer.
         threading.Thread(target=_leave, args=(old,), name="deltaplane-leaving", daemon=True).start()
         self.join()

@@ -149,7 +149,7 @@ class Worker(ServiceLoop):
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Give partitions up without waiting: others may own them already, and readers drop what is still unsent."""
         del consumer
-        logger.warning("the group gave this worker up: it was silent for longer than its session")
+        logger.warning("this worker has lost its partitions: it was silent for longer than its session, or joins anew")
         self._give_up(places)
 
     def _give_up(self, places: Sequence[TopicPartition]) -> None:
@@ -261,8 +261,10 @@ class Worker(ServiceLoop):
             raise came.fault
         silence = source.pass_over(self._places(source), came, self._site_log)
         if silence is Silence.OF_THE_CLIENT:
+            # With the client all sources are lost, this one too; what came of it is read again by who gets it.
             self._member.join_anew()
-        elif silence is Silence.AT_A_BATCH:
+            return
+        if silence is Silence.AT_A_BATCH:
             self._read_on()
         samples, retirements = came.records[SAMPLES], came.records[RETIREMENTS]
         if any(not source.readings[topic].hear(of, self._end(source, topic)) for topic, of in came.records.items()):
