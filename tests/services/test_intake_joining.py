@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,14 @@ def test_an_event_waits_for_its_label_and_nothing_is_sent_before() -> None:
     labelled = drained([(payment("a", T), T)], [(chargeback("a", "fraud"), T + DAY)])
     assert labelled.sent == {"a": ("fraud", T)}
     assert sum(one.held["waiting"] for one in labelled.processors) == 0
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", 'a"b', "a\\u0000", "\u00e4", "\U0001f600", "a\nb", " "])
+def test_an_event_meets_its_label_whatever_characters_its_id_has(name: str) -> None:
+    made = Shop(logs_of([(payment("a", T), T), (payment(name, T), T)], [(chargeback(name, "fraud"), T + DAY)]))
+    made.drain()
+    assert made.sent == {name: ("fraud", T)}
+    assert sum(one.held["waiting"] for one in made.processors) == 1
 
 
 def test_a_label_that_comes_before_its_event_waits_for_it() -> None:

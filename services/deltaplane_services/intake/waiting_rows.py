@@ -92,7 +92,8 @@ _PARTS = (
     *(("label", "label_time", "label_partition", "label_offset"), ("wake",)),
 )
 """Columns that are there or not, and those of each part together."""
-_GET = f"SELECT {_COLUMNS} FROM rows WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+_ASKED_AT_ONCE = 500
+"""Ids of one question: SQLite has a bound for what a statement may be given."""
 _WAKING = f"SELECT {_COLUMNS} FROM rows WHERE wake <= ? ORDER BY wake, id LIMIT ?"  # noqa: S608
 
 
@@ -137,9 +138,12 @@ class WaitingRows:
 
     def get(self, ids: Iterable[str]) -> dict[str, WaitingRow]:
         """The rows of these ids, of those that there are."""
+        asked, found = list(ids), dict[str, WaitingRow]()
         with _faults(self._path):
-            found = self._file.execute(_GET, (json.dumps(list(ids)),))
-            return {row.id: row for row in map(WaitingRow._make, found)}
+            for start in range(0, len(asked), _ASKED_AT_ONCE):
+                part = asked[start : start + _ASKED_AT_ONCE]
+                found |= {row.id: row for row in map(WaitingRow._make, self._file.execute(_get(len(part)), part))}
+        return found
 
     def waking(self, until: int, most: int) -> list[WaitingRow]:
         """At most ``most`` rows that have to be looked at by a time in milliseconds, the earliest first."""
@@ -237,6 +241,12 @@ def _faults(path: str) -> Iterator[None]:
         yield
     except sqlite3.Error as fault:
         raise StoreFault(f"{path}: {fault}; is the disk full, or the file damaged?") from fault
+
+
+@functools.cache
+def _get(count: int) -> str:
+    """The question for so many ids. Each is given by itself: SQLite's own reader of JSON cuts a text at U+0000."""
+    return f"SELECT {_COLUMNS} FROM rows WHERE id IN ({', '.join('?' * count)})"  # noqa: S608
 
 
 _Shape: TypeAlias = tuple[bool, ...]

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 from deltaplane.errors import DeltaplaneError
 
-__all__ = ["MOST_BYTES", "BadRecord", "Change", "Decoder", "Parser", "RegistryUnavailable", "check_size", "row_reader"]
+__all__ = [
+    "MOST_BYTES",
+    "BadRecord",
+    "Change",
+    "Decoder",
+    "Parser",
+    "RegistryUnavailable",
+    "check_size",
+    "kind_of",
+    "row_reader",
+]
 
 MOST_BYTES = 2**20
 """Bytes of a record: Kafka's own bound for one, unless a topic says otherwise."""
@@ -59,13 +69,14 @@ def row_reader(parse: Parser) -> Decoder:
             )
         row = parse(value)
         if not isinstance(row, dict):
-            raise BadRecord(f"expected an object with members, got {_kind(row)}")
+            raise BadRecord(f"expected an object with members, got {kind_of(row)}")
         return Change(row)
 
     return read_change
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """What a value is that is no object, in words."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):

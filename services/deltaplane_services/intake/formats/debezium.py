@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltaplane_services.intake.formats.change import BadRecord, Change, Decoder, Parser
+from deltaplane.columns.cells import shown
+from deltaplane_services.intake.formats.change import BadRecord, Change, Decoder, Parser, kind_of
 
 __all__ = ["change_reader"]
 
@@ -37,10 +38,10 @@ def _change(parse: Parser, key: bytes | None, value: bytes | None) -> Change | N
             return Change(before, gone=True)
         return Change(_named(parse, key), gone=True, of_key=True)
     if operation not in _NOW:
-        raise BadRecord(f"expected the operation c, r, u, d, t or m, got {str(operation)[:20]!r}")
+        raise BadRecord(f"expected the operation c, r, u, d, t or m, got {shown(operation)}")
     after = envelope.get("after")
     if not isinstance(after, dict):
-        raise BadRecord(f'expected the row as it is now in "after" of operation {operation}, got none')
+        raise BadRecord(f'expected the row as it is now in "after" of operation {operation}, got {kind_of(after)}')
     return Change(after)
 
 

@@ -18,6 +18,9 @@ __all__ = ["MOST_DEPTH", "MOST_DIGITS", "parsed"]
 MOST_DEPTH = 64
 """Objects and lists within each other. Records of business are less than ten deep."""
 
+_FRAMING_BYTES = 5
+"""Bytes that serializers with a schema registry put before a message."""
+
 MOST_DIGITS = 1000
 """Digits of a whole number: one of 309 is beyond every float64 already, and reading digits takes their square."""
 
@@ -65,11 +68,30 @@ def _read(data: bytes) -> Any:
     try:
         return _decoder.decode(data.decode())
     except UnicodeDecodeError as fault:
-        raise BadRecord(f"expected JSON in UTF-8, got the byte 0x{data[fault.start]:02x} at {fault.start:,}") from None
+        what = f"the byte 0x{data[fault.start]:02x} at {fault.start:,}"
+        raise BadRecord(f"expected JSON in UTF-8, got {what}{_looks_like(data)}") from None
     except RecursionError:
         raise BadRecord(_TOO_DEEP) from None
     except json.JSONDecodeError as fault:
-        raise BadRecord(f"expected JSON, got what is none at character {fault.pos:,}: {fault.msg}") from None
+        what = f"what is none at character {fault.pos:,}: {fault.msg}"
+        raise BadRecord(f"expected JSON, got {what}{_looks_like(data)}") from None
+
+
+def _looks_like(data: bytes) -> str:
+    """What bytes that are no JSON look like by their beginning, and what to do then; empty if they look like nothing.
+
+    JSON has no zero byte. A registry's framing is one, and four bytes of an id; in UTF-16 every other byte of plain
+    text is one.
+    """
+    if data.startswith(b"\xef\xbb\xbf"):
+        return "; it begins with a byte order mark, which JSON may not have: write UTF-8 without one"
+    if data.startswith(b"\x1f\x8b"):
+        return "; it looks like gzip: let Kafka's client compress, and not the program (compression.type)"
+    if data.startswith(b"\0") and len(data) > _FRAMING_BYTES and data[1:2] != b"{":
+        return "; it looks framed by a schema registry: see format in [intake]"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
+        return "; it looks like UTF-16 or UTF-32: write UTF-8"
+    return ""
 
 
 def _depth(value: Any) -> int:
