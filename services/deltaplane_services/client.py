@@ -20,7 +20,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +32,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.blas_threads import blas_threads
-from deltaplane.columns.encoder import Cells, Encoder, chosen_cells
+from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.errors import DefinitionError, DeltaplaneError, RowsRefused
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
@@ -40,19 +40,12 @@ from deltaplane.log.reasons import LARGEST, Reasons, reasons
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.rows_by_name import features_by_name, features_of, is_by_name, table_by_name
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import (
-    most_named_rows,
-    write_named_sample,
-    write_named_sample_batch,
-    write_retirement,
-    write_sample,
-    write_sample_batch,
-)
 from deltaplane_services.connecting import settings_of
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import MODELS
 from deltaplane_services.sent_rows import check_admitted, milliseconds_of, refused, text_of, texts_of, warn_of_unit
 
 __all__ = ["LiveModel", "NoPlane", "NoProbabilities", "SampleProducer"]
@@ -85,7 +78,7 @@ class SampleProducer:
     """
 
     def __init__(self, settings: ServiceSettings, *, check: bool = True) -> None:
-        self._definition = settings.definition
+        self._definition, self._codec = settings.definition, codec_of(settings.definition)
         self._publisher = sample_publisher(settings)
         self._checks, self._warned = check, False
 
@@ -114,11 +107,10 @@ class SampleProducer:
         :class:`deltaplane.errors.RowsRefused` for a column that it has not, a cell that no message can carry, or what
         is said of ``check``. Warns (RuntimeWarning), once, of a time that seems to be in another unit.
         """
-        definition = self._definition
-        columns, fingerprint = definition.columns, definition.data_fingerprint
+        columns = self._definition.columns
         name, said, time_of = text_of(sample_id, "id"), text_of(label, "label"), self._times_of(event_time)
         if isinstance(features, Mapping) and columns is not None:
-            value = write_named_sample(name, int(time_of[0]), said, features, columns, fingerprint)
+            record = self._codec.sample(name, int(time_of[0]), said, features)
             encoded = columns.encode_records([features]) if self._checks else None
             if encoded is not None:
                 self._check_rows([name], time_of, [said], encoded.features, encoded.reasons)
@@ -126,9 +118,8 @@ class SampleProducer:
             row = self._features_of(features) if isinstance(features, Mapping) else features
             self._check(len(row))
             self._check_rows([name], time_of, [said], np.array([row], dtype=np.float64))
-            value = write_sample(name, int(time_of[0]), said, row, fingerprint)
-        partition = self._definition.partition_of(name)
-        self._publisher.publish((Outgoing(SAMPLES, partition, name.encode(), value),))
+            record = self._codec.sample(name, int(time_of[0]), said, row)
+        self._publisher.publish((record,))
 
     def send_batch(
         self,
@@ -168,14 +159,15 @@ class SampleProducer:
         elif not table:
             self._check_rows(names, times, said, features)
         samples = _samples(names, times, said, features)
-        home, out = self._definition.partitions_of(names), list[Outgoing]()
-        for partition in np.unique(home).tolist():
-            rows = np.flatnonzero(home == partition)
-            if table and columns is not None:
-                out += [Outgoing(SAMPLES, partition, None, one) for one in self._by_name(samples, table, columns, rows)]
-                continue
-            value = write_sample_batch(samples.chosen(rows), self._definition.data_fingerprint, feature_type)
-            out.append(Outgoing(SAMPLES, partition, None, value))
+        home = self._definition.partitions_of(names)
+        of = [(partition, np.flatnonzero(home == partition)) for partition in np.unique(home).tolist()]
+        if not table:
+            out = [self._codec.sample_batch(at, samples.chosen(rows), feature_type).encoded for at, rows in of]
+        else:
+            try:
+                out = [one for at, rows in of for one in self._codec.named_batches(at, samples, table, rows)]
+            except RowsRefused as fault:
+                raise refused(fault.refusals, len(samples), _NONE_SENT) from None
         self._publisher.publish(out)
 
     def _times_of(self, given: Any) -> Int64s:
@@ -196,18 +188,6 @@ class SampleProducer:
             samples = _samples(ids, times, labels, features, time.time_ns() // 1_000_000)
             check_admitted(replace(samples, unread=unread), self._definition)
 
-    def _by_name(self, samples: Samples, table: Mapping[str, Cells], columns: Encoder, rows: Int64s) -> Iterator[bytes]:
-        """The batches of some rows of a table, as many as it takes."""
-        most = most_named_rows(columns)
-        for begin in range(0, len(rows), most):
-            chosen = rows[begin : begin + most]
-            part = {name: chosen_cells(cells, chosen) for name, cells in table.items()}
-            try:
-                yield write_named_sample_batch(samples.chosen(chosen), part, columns, self._definition.data_fingerprint)
-            except RowsRefused as fault:
-                reasons_of = {int(chosen[row]): reason for row, reason in fault.refusals.items()}
-                raise refused(reasons_of, len(samples), _NONE_SENT) from None
-
     def _table_of(self, rows: Any, columns: Encoder) -> tuple[dict[str, Cells], Floats]:
         """The columns of rows by name that have rules, and for each row no features."""
         table, strange = table_by_name(self._definition, rows)
@@ -227,9 +207,7 @@ class SampleProducer:
     def retire(self, sample_id: str, reason: str) -> None:
         """Ask for a sample to be unlearned; the receipt comes on the receipts topic."""
         retirement = Retirement(sample_id, reason, 0, time=time.time_ns() // 1_000_000)
-        partition = self._definition.partition_of(sample_id)
-        value = write_retirement(retirement, self._definition.data_fingerprint)
-        self._publisher.publish((Outgoing(RETIREMENTS, partition, sample_id.encode(), value),))
+        self._publisher.publish((self._codec.retirement_of(self._definition.partition_of(sample_id), retirement),))
 
     def _check(self, features: int) -> None:
         expected = len(self._definition.features)

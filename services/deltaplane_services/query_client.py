@@ -18,16 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from deltaplane.errors import DeltaplaneError, WireError
-from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
-from deltaplane.stream.rows_by_name import features_by_name, is_by_name
-from deltaplane.wire import read_answer, write_named_query, write_query
+from deltaplane.errors import DeltaplaneError
+from deltaplane.log.records import Prediction, Unanswered
 from deltaplane_services.connecting import settings_of
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, Headers, Outgoing
+from deltaplane_services.processors.codec import Undecodable, codec_of
+from deltaplane_services.processors.messages import PREDICTIONS, Headers
 from deltaplane_services.processors.scorer_processor import EXTRAS, WITH
 
 __all__ = ["NoAnswer", "QueryClient"]
@@ -41,7 +38,7 @@ class QueryClient:
     """Asks the scorers of a stream; used from one thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._definition = settings.definition
+        self._codec = codec_of(settings.definition)
         # Names that nobody else has: the topic holds the answers to everybody's queries.
         self._name, self._asked = secrets.token_hex(8), 0
         self._answers = reader(settings, "central")
@@ -86,7 +83,9 @@ class QueryClient:
         headers: Headers = ((WITH, ",".join(extras).encode()),) if extras else ()
         if ids is not None and not len(set(ids)) == len(ids) == len(rows):
             raise DeltaplaneError(f"ids: expected {len(rows)} different ones, one for each row, got {len(set(ids))}")
-        records = [self._record(row, headers, None if ids is None else ids[at]) for at, row in enumerate(rows)]
+        names = ids or [f"{self._name}-{self._asked + at}" for at in range(1, len(rows) + 1)]
+        self._asked += len(rows)
+        records = [self._codec.query_of(name, row, headers) for name, row in zip(names, rows, strict=True)]
         waited = {str((record.key or b"").decode()): at for at, record in enumerate(records)}
         answers: dict[int, Prediction | Unanswered] = {}
         self._publisher.publish(records)
@@ -94,11 +93,8 @@ class QueryClient:
         deadline = time.monotonic() + timeout_seconds
         while len(answers) < len(records):
             for record in self._answers.poll(500, 0.05):
-                try:
-                    answer = read_answer(record.value)
-                except WireError:
-                    continue
-                if answer.id in waited:
+                answer = self._codec.answer(record)
+                if not isinstance(answer, Undecodable) and answer.id in waited:
                     answers[waited[answer.id]] = answer
             if len(answers) < len(records) and time.monotonic() >= deadline:
                 raise NoAnswer(
@@ -106,17 +102,6 @@ class QueryClient:
                     f" {timeout_seconds:g} s; is a scorer running, and is there a model yet?"
                 )
         return [answers[at] for at in range(len(records))]
-
-    def _record(self, row: Mapping[str, Any] | Sequence[float], headers: Headers, name: str | None) -> Outgoing:
-        definition = self._definition
-        self._asked += 1
-        name = f"{self._name}-{self._asked}" if name is None else name
-        if isinstance(row, Mapping) and definition.columns is not None:
-            value = write_named_query(NamedQuery(name, row, definition.data_fingerprint), definition.columns)
-        else:
-            features = features_by_name(definition, row)[0][0] if is_by_name(row) else np.asarray(row, np.float64)
-            value = write_query(Query(name, features, definition.data_fingerprint))
-        return Outgoing(QUERIES, definition.partition_of(name), name.encode(), value, headers=headers)
 
     def close(self) -> None:
         """Let go of the clients."""

@@ -20,7 +20,8 @@ from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_model, write_model
 from deltaplane.wire.frame import header
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
-from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import DELTAS
 from golden.wire_examples import MODEL, PLANE, THREE_PLANES
 
 UNITS = np.array([[0.0, 1.0]])
@@ -126,15 +127,12 @@ def run(definition: StreamDefinition, chunks: int = 20, *, decode: bool = True) 
     """A pipeline that has learned rows of two classes, a fifth of which are of the wrong side."""
     random = np.random.default_rng(7)
     runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, keep_log=True, decode=decode))
-    from deltaplane.wire import write_sample_batch  # noqa: PLC0415
-
     for chunk in range(chunks):
         rows = random.normal(size=(100, 2))
         codes = ((rows[:, 0] > 0) ^ (random.random(100) < 0.2)).astype(np.int32)
         ids = [f"{chunk}-{row}" for row in range(100)]
         samples = Samples.of_record(ids, 0, ("n", "p"), codes, rows)
-        value = write_sample_batch(samples, definition.data_fingerprint)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, value, samples), 0)
+        runner.broker.append(codec_of(definition).sample_batch(0, samples), 0)
         runner.round(0)
     return runner
 

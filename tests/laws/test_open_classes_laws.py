@@ -167,13 +167,13 @@ def test_a_worker_that_takes_over_from_before_labels_were_named_names_those_of_t
     first = WorkerProcessor(definition, source, "w")
     state = SourceState(source, Statistics(2), owner="w")
     first.restore(state)
-    delta = first.process(records[:4], []).then[0].decoded
+    delta = first.process(records[:4], []).then[0].message
     assert isinstance(delta, Delta)
     state, _ = accept(state, dataclasses.replace(delta, labels=()), definition.stream_fingerprint)
     again = WorkerProcessor(definition, source, "w")
     again.restore(state)
     assert not again.process(records[:4], []).then
-    delta = again.process(records[4:], []).then[0].decoded
+    delta = again.process(records[4:], []).then[0].message
     assert isinstance(delta, Delta)
     assert delta.labels == ("b", "a", "c")
     assert delta.counts["refused too many classes"] == 1
@@ -196,7 +196,7 @@ def test_a_copy_onto_fewer_partitions_counts_the_rows_whose_labels_are_too_many_
             for out in regroup.record(Record(SAMPLES, partition, offset, 0, None, value)):
                 records.append(Record(SAMPLES, 0, at, 0, None, out.value))
                 at += 1
-    delta = worker.process(records, []).then[0].decoded
+    delta = worker.process(records, []).then[0].message
     assert isinstance(delta, Delta)
     # The first two that come are "a" and "c".
     assert regroup.counts["rows that the new stream refuses: too many classes"] == 4

@@ -43,8 +43,8 @@ def sample(fingerprint: bytes) -> bytes:
 
 
 def reasons(letters: list[Outgoing]) -> list[str]:
-    assert all(isinstance(letter.decoded, DeadLetter) for letter in letters)
-    return [letter.decoded.reason for letter in letters if isinstance(letter.decoded, DeadLetter)]
+    assert all(isinstance(letter.message, DeadLetter) for letter in letters)
+    return [letter.message.reason for letter in letters if isinstance(letter.message, DeadLetter)]
 
 
 def test_a_worker_says_what_differs_of_every_sample_once_one_has_announced_it() -> None:

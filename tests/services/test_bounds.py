@@ -101,7 +101,7 @@ def test_which_rows_of_a_batch_have_a_letter_of_their_own_does_not_depend_on_how
             outputs.append(processor.process(records[begin : begin + cut], []))
             begin += cut
         found.append({letter.key: letter.value for output in outputs for letter in output.first})
-        counts = sum((Counter(cast("Delta", output.then[0].decoded).counts) for output in outputs), Counter[str]())
+        counts = sum((Counter(cast("Delta", output.then[0].message).counts) for output in outputs), Counter[str]())
         assert (counts["refused bad id"], counts["refused unknown class"]) == (15, 6)
     assert found[0] == found[1] == found[2]
     assert [key for key in found[0] if key and key.startswith(b"samples-0-1-")] == [

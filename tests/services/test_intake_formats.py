@@ -91,7 +91,7 @@ def test_a_record_of_avro_is_read_as_its_schema_says_with_the_time_the_decimal_a
     found = reader.read([record("payments", 0, at, value) for at, value in enumerate(values)], NOW)
     assert [(item.id, item.time) for item in found.items] == [(str(REF), FIRST_TIME), (str(UUID(int=8)), FIRST_TIME)]
     assert [json.loads(item.cells or "") for item in found.items] == [["12.50", "DE", True], [None, "DE", True]]
-    letters = [letter.decoded for one in found.refused for letter in one.letters()]
+    letters = [letter.message for one in found.refused for letter in one.letters()]
     assert [(one.offset, one.kind) for one in letters] == [(at, "bad record") for at in (1, 2, 3, 4)] + [  # type: ignore[attr-defined]
         (5, "bogus time")
     ]

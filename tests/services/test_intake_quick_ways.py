@@ -110,7 +110,7 @@ def test_events_that_are_looked_at_together_are_the_items_and_letters_of_each_by
 def test_a_number_outside_of_the_grid_is_a_letter_that_holds_the_users_record_and_can_come_back() -> None:
     value = payment("a", FIRST_TIME, 3_000.0)
     found = RecordReader(*shop()).read([record("payments", 0, 0, value)], NOW)
-    (letter,) = (one.decoded for refused in found.refused for one in refused.letters())
+    (letter,) = (one.message for refused in found.refused for one in refused.letters())
     assert isinstance(letter, DeadLetter)
     assert (letter.kind, letter.value, letter.row) == ("bad value", value, None)
     assert letter.reason.startswith("feature 'amount' is 3000.0, outside the grid's range (-1024, 1024)")

@@ -29,7 +29,7 @@ def read(
     """The items of some records of one log, and the dead letters."""
     reader = RecordReader(*shop(intake))
     found = reader.read([record(topic, 0, at, value) for at, value in enumerate(values)], NOW)
-    letters = [letter.decoded for one in found.refused for letter in one.letters()]
+    letters = [letter.message for one in found.refused for letter in one.letters()]
     assert all(isinstance(letter, DeadLetter) for letter in letters)
     return list(found.items), letters
 

@@ -15,6 +15,7 @@ from deltaplane.log.records import Query
 from deltaplane.wire import write_query
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
 from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
+from deltaplane_services.processors.codec import outgoing
 from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
     DELTAS,
@@ -357,7 +358,7 @@ def test_void_prequential_counts_are_counted_while_elected_and_the_solver_is_nam
 def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
     scorer = ScorerMetrics(BINARY)
     told = (PREDICTION, PREDICTION, UNANSWERED, PREDICTION)
-    answers = tuple(Outgoing("predictions", 0, b"", b"", decoded) for decoded in told)
+    answers = tuple(outgoing("predictions", 0, b"", one) for one in told)
     scorer.answered(Output((dead_letter(record(0), "bad record", "why", 10),), answers))
     assert only(scorer.registry, metric_names.PREDICTIONS) == 3.0
     assert series(scorer.registry, metric_names.DEAD_LETTERS)["bad_record",] == 1.0

@@ -109,7 +109,7 @@ def letters(output: Output) -> list[DeadLetter]:
 
 
 def counted(output: Output) -> dict[str, int]:
-    deltas = [one.decoded for one in output.then if one.topic == DELTAS]
+    deltas = [one.message for one in output.then if one.topic == DELTAS]
     assert all(isinstance(one, Delta) for one in deltas)
     return dict(deltas[-1].counts) if isinstance(deltas[-1], Delta) else {}
 
@@ -189,7 +189,7 @@ def test_what_a_poll_brings_is_taken_in_portions_each_with_a_delta_and_the_end_i
         again = worker()
         steps = list(again.steps(records(values), []))
     assert portions == [2] * 5
-    assert [one.decoded.tile.samples_to for one in output.then if isinstance(one.decoded, Delta)] == [2, 4, 6, 8, 10]
+    assert [one.message.tile.samples_to for one in output.then if isinstance(one.message, Delta)] == [2, 4, 6, 8, 10]
     assert [len(step.then) for step in steps] == [1] * 5
     digest = reference().statistics().digest(DATA)
     assert one.partition.statistics.digest(DATA) == again.partition.statistics.digest(DATA) == digest

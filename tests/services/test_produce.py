@@ -48,8 +48,8 @@ class Log:
     def publish(self, records: Iterable[Outgoing]) -> None:
         with self._news:
             for record in records:
-                if record.topic == SAMPLES and isinstance(record.decoded, Samples):
-                    self.batches.append(record.decoded)
+                if record.topic == SAMPLES and isinstance(record.message, Samples):
+                    self.batches.append(record.message)
             self._news.notify_all()
 
     @property

@@ -18,10 +18,10 @@ from deltaplane.log.model import Model
 from deltaplane.log.row_scores import RowScores
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import write_sample_batch
 from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
-from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.replay import by_row as by_row_module
 from deltaplane_services.replay.by_row import ByRowPipeline, by_row, slow_from_the_start
@@ -91,7 +91,7 @@ def records(definition: StreamDefinition, rows: Floats, codes: Int32s, most: int
         part = slice(begin, begin + most)
         ids = [f"r{begin + at}" for at in range(len(codes[part]))]
         samples = Samples.of_record(ids, 0, LABELS, codes[part], rows[part])
-        made.append(Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint), samples))
+        made.append(codec_of(definition).sample_batch(0, samples))
     return made
 
 

@@ -16,13 +16,13 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import write_sample_batch
 from deltaplane_services.observe.report.baselines import baselines_table
 from deltaplane_services.observe.report.compare import comparison, remarks
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
 from deltaplane_services.observe.report.value_tables import cell
-from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay import figures, run
 from deltaplane_services.replay.in_python import Replayed
@@ -121,7 +121,7 @@ def _sent(found: Replayed, table: dict[str, Any], rows: Floats, part: list[int])
     codes = np.array([labels.index(table["label"][row]) for row in part], dtype=np.int32)
     times = np.array([table["time"][row] for row in part])
     samples = Samples.of_record([str(row + 1) for row in part], times, labels, codes, rows[part], int(times.max()))
-    return Outgoing(SAMPLES, 0, None, write_sample_batch(samples, found.definition.data_fingerprint), samples)
+    return codec_of(found.definition).sample_batch(0, samples)
 
 
 def test_the_last_label_is_one_that_had_come_when_the_row_did() -> None:

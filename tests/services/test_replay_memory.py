@@ -16,10 +16,10 @@ from deltaplane.log.model import Model
 from deltaplane.log.prequential import PrequentialSeries
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import write_sample_batch
 from deltaplane_services.embedded import embedded_broker, embedded_runner
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
-from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, SAMPLES, Encoding, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Encoding, Outgoing
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 FEATURES = 120
@@ -48,8 +48,7 @@ def rounds(pipeline: EmbeddedPipeline, definition: StreamDefinition, count: int)
         codes = random.integers(0, 2, ROWS).astype(np.int32)
         rows = np.rint(5.0 * random.normal(size=(ROWS, FEATURES)) + codes[:, None])
         samples = Samples.of_record([f"{turn}-{at}" for at in range(ROWS)], 0, ("a", "b"), codes, rows)
-        value = write_sample_batch(samples, definition.data_fingerprint)
-        pipeline.publish([Outgoing(SAMPLES, 0, None, value, samples)], 0)
+        pipeline.publish([codec_of(definition).sample_batch(0, samples)], 0)
         pipeline.advance(0)
         if pipeline.model is not None:
             yield pipeline.model
@@ -100,7 +99,7 @@ def test_the_bytes_that_a_log_takes_are_those_of_what_its_records_hold() -> None
     broker = pipeline._runner.broker
     for _ in rounds(pipeline, definition, 4):
         deltas = broker.fetch_topic(DELTAS)
-        counted = sum(record.decoded.change.nbytes for record in deltas if hasattr(record.decoded, "change"))
+        counted = sum(record.message.change.nbytes for record in deltas if hasattr(record.message, "change"))
         claims = sum(len(record.content) for record in deltas if isinstance(record.content, bytes))
         assert broker.nbytes(DELTAS, 0) == counted + claims
     assert counted > STATE_BYTES
@@ -120,10 +119,10 @@ def test_a_checkpoint_more_or_less_changes_no_digest_and_no_plane(monkeypatch: p
 
 
 def test_a_compacted_log_of_large_records_keeps_few_of_them_and_always_the_newest() -> None:
-    broker = EmbeddedBroker(1, keep_decoded=True)
+    broker = EmbeddedBroker(1, keep_messages=True)
     for at in range(100):
-        content = Encoding(str(at).encode, 2**20)
-        broker.append(Outgoing(MODELS, 0, b"stream", content, "a model"), at)
+        content = Encoding("a model", str(at).encode, 2**20)
+        broker.append(Outgoing(MODELS, 0, b"stream", content), at)
         broker.append(Outgoing(CHECKPOINTS, 0, str(at % 3).encode(), bytes(2**20)), at)
         assert broker.nbytes(MODELS, 0) <= embedded_broker.COMPACT_ABOVE_BYTES + 3 * 2**20
         assert broker.nbytes(CHECKPOINTS, 0) <= embedded_broker.COMPACT_ABOVE_BYTES + 7 * 2**20

@@ -120,9 +120,9 @@ def test_a_header_that_is_too_large_is_left_out_and_counted_and_the_others_come_
     assert back == (empty, ("same", b"1"), ("same", b"2"), ("deltaplane-headers-left-out", b"1"))
 
 
-@pytest.mark.parametrize("keep_decoded", [True, False])
-def test_the_embedded_broker_carries_headers(keep_decoded: bool) -> None:  # noqa: FBT001
-    broker = EmbeddedBroker(1, keep_decoded=keep_decoded)
+@pytest.mark.parametrize("keep_messages", [True, False])
+def test_the_embedded_broker_carries_headers(keep_messages: bool) -> None:  # noqa: FBT001
+    broker = EmbeddedBroker(1, keep_messages=keep_messages)
     broker.append(Outgoing(QUERIES, 0, None, b"", headers=(("name", b"value"),)), 0)
     assert broker.fetch(QUERIES, 0, 0)[0].headers == (("name", b"value"),)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -439,25 +438,24 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
                 mine = tuple(row for row in rows[start : start + 7] if definition.partition_of(row.id) == partition)
                 if mine:
                     samples = samples_of([mine], 0, 2)
-                    content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint), 0)
-                    runner.broker.append(Outgoing(SAMPLES, partition, None, content, samples), NOW + 10_000)
+                    runner.broker.append(Codec(definition).sample_batch(partition, samples), NOW + 10_000)
             runner.round(NOW + 10_000)
         logs.append({topic: runner.broker.fetch_topic(topic) for topic in (SAMPLES, DELTAS, MODELS, DEAD_LETTERS)})
     decoded, spared = logs
     # Those of the one were encoded when they were published, those of the other are only now.
     for topic, records in spared.items():
         assert [record.value for record in records] == [record.value for record in decoded[topic]]
-        assert not any(record.decoded for record in decoded[topic])
+        assert not any(record.message for record in decoded[topic])
     for record in spared[SAMPLES]:
-        read = read_published_samples(record._replace(decoded=None), definition)
+        read = read_published_samples(record._replace(content=record.value), definition)
         assert plain(read_published_samples(record, definition)) == plain(read)
-    changes = [record for record in spared[DELTAS] if record.decoded is not None]
+    changes = [record for record in spared[DELTAS] if record.message is not None]
     assert len(changes) == len(spared[DELTAS]) - 2  # All but the claims.
     for record in changes:
-        assert plain(record.decoded) == plain(Codec(definition).change(record._replace(decoded=None)))
+        assert plain(record.message) == plain(Codec(definition).change(record._replace(content=record.value)))
     assert spared[MODELS]
     for record in spared[MODELS]:
-        assert plain(record.decoded) == plain(read_model(record.value))
+        assert plain(record.message) == plain(read_model(record.value))
 
 
 def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,7 +468,7 @@ def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.Monk
     rows = rows_of(5)
     for start in range(0, len(rows), 7):
         samples = samples_of([tuple(rows[start : start + 7])], 0, 2)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, Encoding(never, 0), samples), NOW + 10_000)
+        runner.broker.append(Outgoing(SAMPLES, 0, None, Encoding(samples, never, 0)), NOW + 10_000)
         runner.round(NOW + 10_000)
     assert runner.merger.model is not None
     assert runner.merger.model.totals["applied"] > 0
@@ -483,7 +481,7 @@ def test_a_message_is_encoded_once_when_it_is_first_asked_for() -> None:
         written.append(1)
         return b"bytes"
 
-    outgoing = Outgoing(SAMPLES, 0, None, Encoding(write, 0))
+    outgoing = Outgoing(SAMPLES, 0, None, Encoding("a message", write, 0))
     assert not written
     assert (outgoing.value, outgoing.value, written) == (b"bytes", b"bytes", [1])
     assert [Outgoing(SAMPLES, 0, None, content).value for content in (b"own", None)] == [b"own", None]
@@ -494,4 +492,4 @@ def test_what_cannot_be_encoded_is_refused_where_it_is_published() -> None:
         raise WireError("too long")
 
     with pytest.raises(WireError, match="too long"):
-        EmbeddedBroker(1).append(Outgoing(SAMPLES, 0, None, Encoding(write, 0)), NOW)
+        EmbeddedBroker(1).append(Outgoing(SAMPLES, 0, None, Encoding("a message", write, 0)), NOW)

@@ -31,13 +31,14 @@ from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import read_claim_or_delta, write_sample_batch
+from deltaplane.wire import read_claim_or_delta
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 from deltaplane_benchmarks.peers.no_change import last_known
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
-from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import DELTAS
 
 __all__ = [
     "COLUMNS",
@@ -234,8 +235,7 @@ def fed_chunks(runner: EmbeddedRunner, data: DataSet, task: StreamTask) -> Itera
         ids = [str(row) for row in range(rows.start, rows.stop)]
         own = codes[rows].astype(np.int32)
         samples = Samples.of_record(ids, 0, names, own, features[rows])
-        value = write_sample_batch(samples, runner.definition.data_fingerprint)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, value, samples), 0)
+        runner.broker.append(codec_of(runner.definition).sample_batch(0, samples), 0)
         runner.round(0)
         yield Chunk(start, names, come, before)
 

@@ -19,9 +19,8 @@ from deltaplane.log import confusion
 from deltaplane.log.answers import answer
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
-from deltaplane_services.processors.messages import SAMPLES, Encoding, Outgoing
+from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
@@ -62,9 +61,7 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
         gmeans, rows = {}, 0
         first = None
         for samples in chunks:
-            write = partial(write_sample_batch, samples, definition.data_fingerprint)
-            content = Encoding(write, samples.features.nbytes)
-            pipeline.publish([Outgoing(SAMPLES, 0, None, content, samples)], 0)
+            pipeline.publish([codec_of(definition).sample_batch(0, samples)], 0)
             pipeline.advance(0)
             rows += len(samples)
             if rows in marks or rows == task.chunk:
@@ -89,9 +86,7 @@ def _served(task: Task, definition: StreamDefinition, step: int) -> Ran:
         known = task.labelled(rows)
         if known.stop > known.start:
             samples = _samples(task, known)
-            write = partial(write_sample_batch, samples, definition.data_fingerprint)
-            content = Encoding(write, samples.features.nbytes)
-            pipeline.publish([Outgoing(SAMPLES, 0, None, content, samples)], 0)
+            pipeline.publish([codec_of(definition).sample_batch(0, samples)], 0)
             pipeline.advance(0)
     pipeline.close()
     return Ran(partial(task.gmean_of, predicted))

@@ -25,9 +25,9 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import write_retirement, write_sample_batch
 from deltaplane_benchmarks.speed.made_rows import LABELS, Rows, definition_for, make_rows
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 __all__ = [
@@ -229,11 +229,9 @@ def _retired(course: Course, start: int, stop: int) -> Iterable[int]:
 
 
 def _records(definition: StreamDefinition, samples: Samples, retired: Iterable[int]) -> list[Outgoing]:
-    records = [Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint), samples)]
-    for number in retired:
-        value = write_retirement(Retirement(str(number), "bench", 0, time=0), definition.data_fingerprint)
-        records.append(Outgoing(RETIREMENTS, 0, str(number).encode(), value))
-    return records
+    codec = codec_of(definition)
+    asked = [Retirement(str(number), "bench", 0, time=0) for number in retired]
+    return [codec.sample_batch(0, samples), *(codec.retirement_of(0, one) for one in asked)]
 
 
 def _live(course: Course) -> Flags:

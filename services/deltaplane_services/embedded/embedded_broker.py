@@ -41,8 +41,8 @@ class _Log:
         self._keys: set[bytes | None] = set()
         self._compacted_bytes = 0
 
-    def append(self, key: bytes | None, content: Content, log_time: int, decoded: object, headers: Headers) -> int:
-        record = Record(self.topic, self.partition, self.end, log_time, key, content, decoded, headers)
+    def append(self, key: bytes | None, content: Content, log_time: int, headers: Headers) -> int:
+        record = Record(self.topic, self.partition, self.end, log_time, key, content, headers)
         self._records.append(record)
         self.end += 1
         self.nbytes += record.nbytes
@@ -101,15 +101,15 @@ class _Log:
 class EmbeddedBroker:
     """All topics of one stream with one site.
 
-    With ``keep_decoded``, records carry the values that they encode, and are encoded only if somebody asks for bytes.
+    With ``keep_messages``, records hold messages as they were given, which are encoded only if somebody asks for bytes.
     ``of_users``: topics that are none of the stream's, and their numbers of partitions.
     """
 
     def __init__(
-        self, partitions: int, *, keep_decoded: bool = False, of_users: Mapping[str, int] | None = None
+        self, partitions: int, *, keep_messages: bool = False, of_users: Mapping[str, int] | None = None
     ) -> None:
         self.partitions = partitions
-        self._keep_decoded = keep_decoded
+        self._keep_messages = keep_messages
         self._logs = {
             (topic, partition): _Log(topic, partition, compacted=settings.compacted)
             for topic, settings in TOPICS.items()
@@ -120,10 +120,8 @@ class EmbeddedBroker:
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """The offset of a record that is appended at ``log_time``, in milliseconds since the epoch."""
-        log = self._logs[outgoing.topic, outgoing.partition]
-        if self._keep_decoded:
-            return log.append(outgoing.key, outgoing.content, log_time, outgoing.decoded, outgoing.headers)
-        return log.append(outgoing.key, outgoing.value, log_time, None, outgoing.headers)
+        content = outgoing.content if self._keep_messages else outgoing.value
+        return self._logs[outgoing.topic, outgoing.partition].append(outgoing.key, content, log_time, outgoing.headers)
 
     def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:
         """Append several records in order."""

@@ -22,7 +22,7 @@ from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.positions import last_position, sent_by
 from deltaplane_services.intake.reading import RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows
-from deltaplane_services.processors.codec import read_published_model
+from deltaplane_services.processors.codec import Codec, readable
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
@@ -107,7 +107,7 @@ def take_source(
         max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),
     )
     for record in broker.fetch_topic(MODELS):
-        processor.see_model(read_published_model(record), record.log_time)
+        processor.see_model(readable(Codec.model(record)), record.log_time)
     return processor
 
 
@@ -135,7 +135,7 @@ class EmbeddedRunner:
     ) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
-        self.broker = broker or EmbeddedBroker(definition.partitions, keep_decoded=not self.options.decode)
+        self.broker = broker or EmbeddedBroker(definition.partitions, keep_messages=not self.options.decode)
         self.merger, self._delta_positions = start_merger(definition, self.broker)
         self.scorer = ScorerProcessor(definition)
         self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.
@@ -271,7 +271,7 @@ class EmbeddedRunner:
         if models:
             self._model_position = models[-1].offset + 1
             # Readers take the model from its topic, as they do on Kafka, and not from the merger.
-            model = read_published_model(models[-1])
+            model = readable(Codec.model(models[-1]))
             self.scorer.see_model(model)
             for worker in self._workers:
                 for processor in worker.sources.values():

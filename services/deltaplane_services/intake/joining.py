@@ -18,33 +18,23 @@ its writer had come. Whoever goes on from there first reads to these positions w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from deltaplane.arrays import Int64s
-from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.log.records import NamedQuery, Query
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import (
-    most_named_rows,
-    write_named_query,
-    write_named_sample_batch,
-    write_query,
-    write_retirement,
-    write_sample_batch,
-)
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.positions import Sent, sent_by
 from deltaplane_services.intake.reading import Item, Place, ReadRecords
 from deltaplane_services.intake.row_cells import RowColumns, from_texts
 from deltaplane_services.intake.waiting_rows import WaitingRow, WaitingRows, counted
-from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.letters import LetterBudget
-from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output, Record
+from deltaplane_services.processors.messages import Outgoing, Output, Record
 
 __all__ = ["MESSAGE_BYTES", "MESSAGE_ROWS", "REASON", "IntakeProcessor"]
 
@@ -78,6 +68,7 @@ class IntakeProcessor:
         self._definition = definition
         self._intake = intake
         self._rows = rows
+        self._codec = codec_of(definition)
         self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._sent: Mapping[Place, int] = {}
         self._letters = LetterBudget()
@@ -190,11 +181,10 @@ class IntakeProcessor:
         sent = sent_by(record.headers)
         if sent is None or sent.writer == self.writer:
             return
-        try:
-            ids = read_published_samples(record, self._definition).ids
-        except (WireError, DefinitionMismatch):
+        samples = self._codec.rows(record)
+        if isinstance(samples, Undecodable):
             return
-        rows = [(row, self._label_of(row)) for row in self._rows.get(ids).values()]
+        rows = [(row, self._label_of(row)) for row in self._rows.get(samples.ids).values()]
         yield from self._messages([(row, label) for row, label in rows if label or row.gone], [], last=True)
 
     # What came -------------------------------------------------------------------------------------------------------
@@ -327,24 +317,21 @@ class IntakeProcessor:
         return (label, row.time, row.cells) != (self._label_of(before), before.time, before.cells)
 
     def _messages(self, wanted: Sequence[_Changed], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
-        definition, first = self._definition, list(letters)
+        first = list(letters)
         samples = []
         for row, label in wanted:
             if label is not None:
                 samples.append((row, label))
                 continue
             asked = Retirement(row.id, REASON, 0, time=row.event_time)
-            value = write_retirement(asked, definition.data_fingerprint)
-            first.append(Outgoing(RETIREMENTS, self.partition, row.id.encode(), value))
+            first.append(self._codec.retirement_of(self.partition, asked))
         self.counts["retirements"] += len(first) - len(letters)
         self.counts["samples"] += len(samples)
         self.counts["silent"] += sum(row.silent and row.label is None for row, _ in samples)
-        most = MESSAGE_ROWS if definition.columns is None else min(MESSAGE_ROWS, most_named_rows(definition.columns))
-        parts = list(_in_parts(samples, most))
+        parts = list(_in_parts(samples, min(MESSAGE_ROWS, self._codec.most_rows)))
         for number, part in enumerate(parts, start=1):
             sent = Sent(self.writer, dict(self.positions) if last and number == len(parts) else None)
-            out = Outgoing(SAMPLES, self.partition, None, self._encoded(part), headers=sent.headers())
-            yield Output(tuple(first), (out,))
+            yield Output(tuple(first), (self._batch(part)._replace(headers=sent.headers()),))
             first = []
         if first:
             yield Output(tuple(first))
@@ -353,34 +340,30 @@ class IntakeProcessor:
         """The queries of events that are new or have changed, each under the id of its event."""
         if not rows:
             return
-        definition, fingerprint = self._definition, self._definition.data_fingerprint
         cells = from_texts([row.cells for row in rows if row.cells is not None])
-        if definition.columns is not None:
+        asked: Iterable[Any]
+        if self._definition.columns is not None:
             names = [name for name, _ in self._intake.fields]
-            named = [dict(zip(names, of, strict=True)) for of in cells]
-            by_name = [NamedQuery(row.id, of, fingerprint) for row, of in zip(rows, named, strict=True)]
-            values = [write_named_query(one, definition.columns) for one in by_name]
+            asked = (dict(zip(names, of, strict=True)) for of in cells)
         else:
-            features, _ = features_by_name(definition, self._columns.table(zip(*cells, strict=True)))
-            values = [write_query(Query(row.id, of, fingerprint)) for row, of in zip(rows, features, strict=True)]
-        self.counts["queries"] += len(values)
-        asked = zip(rows, values, strict=True)
-        yield Output((), tuple(Outgoing(QUERIES, self.partition, row.id.encode(), value) for row, value in asked))
+            asked, _ = features_by_name(self._definition, self._columns.table(zip(*cells, strict=True)))
+        queries = tuple(self._codec.query_of(row.id, of) for row, of in zip(rows, asked, strict=True))
+        self.counts["queries"] += len(queries)
+        yield Output((), queries)
 
-    def _encoded(self, samples: Sequence[tuple[WaitingRow, str]]) -> bytes:
-        definition = self._definition
+    def _batch(self, samples: Sequence[tuple[WaitingRow, str]]) -> Outgoing:
+        """The record of some rows, no more than fit one."""
         table = self._columns.table(zip(*from_texts([row.cells for row, _ in samples if row.cells]), strict=True))
         place = {label: code for code, label in enumerate(dict.fromkeys(label for _, label in samples))}
         codes = np.array([place[label] for _, label in samples], dtype=np.int32)
         times = np.array([row.time for row, _ in samples], dtype=np.int64)
         ids = [row.id for row, _ in samples]
-        if definition.columns is not None:
+        if self._definition.columns is not None:
             rows = Samples.of_record(ids, times, tuple(place), codes, np.zeros((len(ids), 0)))
-            return write_named_sample_batch(rows, table, definition.columns, definition.data_fingerprint)
-        features, _ = features_by_name(definition, table)
-        return write_sample_batch(
-            Samples.of_record(ids, times, tuple(place), codes, features), definition.data_fingerprint
-        )
+            return next(self._codec.named_batches(self.partition, rows, table, np.arange(len(ids))))
+        features, _ = features_by_name(self._definition, table)
+        made = Samples.of_record(ids, times, tuple(place), codes, features)
+        return self._codec.sample_batch(self.partition, made).encoded
 
 
 def _in_parts(samples: Sequence[tuple[WaitingRow, str]], most: int) -> Iterator[Sequence[tuple[WaitingRow, str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deltaplane.errors import DeltaGap
@@ -14,8 +14,8 @@ from deltaplane.window.outcomes import RetirementOutcome
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
-from deltaplane_services.processors.codec import Codec
-from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
+from deltaplane_services.processors.codec import Codec, Undecodable, codec_of
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RECEIPTS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint, readable_checkpoint
 
@@ -25,6 +25,7 @@ __all__ = [
     "AcceptedTiles",
     "checkpoint_before",
     "dated_checkpoints",
+    "last_receipts",
     "readable_checkpoints",
     "rows_went_by_content",
     "state_at",
@@ -120,6 +121,16 @@ def state_at(
     return history.state
 
 
+def last_receipts(site: LogReader, partition: int, wanted: Callable[[Receipt], bool]) -> list[Receipt]:
+    """The last of the receipts ``wanted`` under each key of a partition, in the order of the log."""
+    found: dict[bytes | None, Receipt] = {}
+    for record in site.read(RECEIPTS, partition, *site.bounds(RECEIPTS, partition)):
+        receipt = Codec.receipt(record)
+        if not isinstance(receipt, Undecodable) and wanted(receipt):
+            found[record.key] = receipt
+    return list(found.values())
+
+
 class AcceptedTiles:
     """Follows the owners of this site's sources from a model on, and which of their tiles are accepted since."""
 
@@ -147,7 +158,7 @@ class AcceptedTiles:
     def poll(self) -> None:
         """Read what has come. Only positions are followed here, since the sum of the changes is not known."""
         for _, change, verdict in with_verdicts(
-            self._log.poll(POLL_RECORDS, 0.0), Codec(self._settings.definition), self._apply
+            self._log.poll(POLL_RECORDS, 0.0), codec_of(self._settings.definition), self._apply
         ):
             if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
                 self._accepted.add((change.source, change.writer, change.tile.sequence))

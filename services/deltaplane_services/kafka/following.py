@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 
 from confluent_kafka import KafkaException
 
-from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.errors import DefinitionMismatch
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_model
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.announced import explained_mismatch
+from deltaplane_services.processors.codec import Codec, Undecodable
 from deltaplane_services.processors.messages import MODELS, Record
 
 __all__ = ["LOOK_BACK_RECORDS", "TRY_AGAIN_SECONDS", "ModelFollower", "last_models", "readable_model"]
@@ -210,12 +210,12 @@ def readable_model(record: Record, definition: StreamDefinition) -> Model | None
 
     Raises :class:`DefinitionMismatch` for a model of another stream definition.
     """
-    try:
-        model = read_model(record.value)
-        model.check(definition)
-    except WireError as fault:
-        logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
+    model = Codec.model(record)
+    if isinstance(model, Undecodable):
+        logger.warning("models-0 at offset %d is passed over: %s", record.offset, model.fault)
         return None
+    try:
+        model.check(definition)
     except DefinitionMismatch as fault:
         raise explained_mismatch(definition, record, fault) from None
     return model
@@ -227,7 +227,9 @@ def last_models(log: LogReader, definition: StreamDefinition, newest: Record | N
         return
     low, _ = log.bounds(MODELS, 0)
     for record in log.read(MODELS, 0, max(low, newest.offset - LOOK_BACK_RECORDS), newest.offset):
-        with contextlib.suppress(WireError, DefinitionMismatch):
-            read_model(record.value).check(definition)
-            yield record
+        model = Codec.model(record)
+        with contextlib.suppress(DefinitionMismatch):
+            if not isinstance(model, Undecodable):
+                model.check(definition)
+                yield record
     yield newest

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from deltaplane.errors import WireError
 from deltaplane.log.delta import Source, SourceState
 from deltaplane.log.records import Receipt
-from deltaplane.wire import read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.accepted import state_before
+from deltaplane_services.kafka.accepted import last_receipts, state_before
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.processors.messages import DELTAS, RECEIPTS, Outgoing
 
@@ -33,17 +31,12 @@ class KafkaHistoryLog:
 
     def receipts(self, source: Source) -> Sequence[Receipt]:
         """All receipts of a source that their topic still holds; what does not decode is passed over."""
-        partition = source.partition % self._definition.partitions
-        begin, end = self._site.bounds(RECEIPTS, partition)
-        found: dict[bytes | None, Receipt] = {}
-        for record in self._site.read(RECEIPTS, partition, begin, end):
-            try:
-                receipt = read_receipt(record.value)
-            except WireError:
-                continue
-            if receipt.source == source and receipt.stream_fingerprint == self._definition.stream_fingerprint:
-                found[record.key] = receipt
-        return list(found.values())
+        ours = self._definition.stream_fingerprint
+        return last_receipts(
+            self._site,
+            source.partition % self._definition.partitions,
+            lambda receipt: receipt.source == source and receipt.stream_fingerprint == ours,
+        )
 
     def append(self, *records: Outgoing) -> None:
         """Append records of one cluster in order, and return once every in-sync replica has all of them.

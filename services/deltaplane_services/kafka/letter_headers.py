@@ -19,7 +19,7 @@ def headers_beside(record: Outgoing, before: str) -> Headers:
 
     ``before`` stands before the names of the stream's own topics.
     """
-    letter = record.decoded
+    letter = record.message
     if record.topic != DEAD_LETTERS or not isinstance(letter, DeadLetter):
         return ()
     topic = f"{before}{letter.topic}" if letter.topic in TOPICS else letter.topic

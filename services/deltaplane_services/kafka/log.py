@@ -70,7 +70,6 @@ def record_of(message: Message, prefix: str, headers: Callable[[Message], Header
         message.timestamp()[1],
         _bytes(message.key()),
         _bytes(message.value()),
-        None,
         beside,
         announced_by(message) if headers is None else announced_in(beside),
     )

@@ -34,7 +34,7 @@ from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
 from deltaplane_services.observe.metrics import MergerMetrics
 from deltaplane_services.processors.announced import other_definition
 from deltaplane_services.processors.merger_processor import MergerProcessor
-from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record, source_of_key
 from deltaplane_services.processors.recovery import readable_checkpoint
 
 __all__ = ["QUIET_SECONDS", "MergerClients", "MergerPace", "MergerService"]
@@ -240,8 +240,7 @@ class MergerService(ServiceLoop):
         self._publishers.then.publish(output.then, partial(self._checkpoint_answered, processor))
 
     def _checkpoint_answered(self, processor: MergerProcessor, record: Outgoing, *, fits: bool) -> None:
-        source, now = record.decoded, time.monotonic()
-        assert isinstance(source, Source), "a checkpoint is of a source"
+        source, now = source_of_key(record.key), time.monotonic()
         if fits:
             self._aside.take(source, now)
             return

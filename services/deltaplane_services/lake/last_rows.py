@@ -21,13 +21,13 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples, admit
 from deltaplane.window.partition import Partition
 from deltaplane.window.sliding import NO_WATERMARK
-from deltaplane.wire import write_retirement, write_sample_batch
 from deltaplane_services.lake.block_sums import UNREAD, samples_of_block
 from deltaplane_services.lake.compute import Computing
 from deltaplane_services.lake.file_sums import FileSums
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError, open_table
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.codec import codec_of
+from deltaplane_services.processors.messages import Record
 from deltaplane_services.readers import RowBlock
 
 __all__ = ["LastRows", "last_rows_of_table"]
@@ -79,14 +79,15 @@ class LastRows:
 
     def records(self) -> Iterator[Record]:
         """The records of samples, and then those of retirements; offsets count from 0."""
+        codec = codec_of(self.definition)
         for partition in range(self.definition.partitions):
             for offset, batch in enumerate(self._batches(partition)):
-                value = write_sample_batch(batch, self.definition.data_fingerprint)
-                yield Record(SAMPLES, partition, offset, self.now, None, value)
+                made = codec.sample_batch(partition, batch)
+                yield Record(made.topic, partition, offset, self.now, made.key, made.value)
         offsets: Counter[int] = Counter()
         for partition, retirement in self._retirements():
-            value = write_retirement(retirement, self.definition.data_fingerprint)
-            yield Record(RETIREMENTS, partition, offsets[partition], self.now, retirement.id.encode(), value)
+            made = codec.retirement_of(partition, retirement)
+            yield Record(made.topic, partition, offsets[partition], self.now, made.key, made.value)
             offsets[partition] += 1
 
     def _retirements(self) -> Iterator[tuple[int, Retirement]]:

@@ -15,13 +15,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltaplane.errors import WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import SourceOrder, SourceState
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.model_proof import ModelProof
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoints, rows_went_by_content
 from deltaplane_services.kafka.clients import reader
@@ -30,6 +28,7 @@ from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.kafka.log_errors import RecordsDeleted
 from deltaplane_services.lake.auditing import HistoryAccount
 from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
+from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.processors.history_source import WRITER
 from deltaplane_services.processors.messages import DELTAS, Record
 from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
@@ -236,13 +235,9 @@ def unprovable(definition: StreamDefinition, state: SourceState, account: Recomp
 
 def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
     """Whether the deltas that are still there hold an order to remove or admit a source."""
-    definition = settings.definition
-    for partition in range(definition.partitions):
-        low, end = central.bounds(DELTAS, partition)
-        for record in central.read(DELTAS, partition, low, end):
-            try:
-                if isinstance(read_claim_or_delta(record.value, definition.dimensions), SourceOrder):
-                    return True
-            except WireError:
-                continue
-    return False
+    codec = codec_of(settings.definition)
+    return any(
+        isinstance(codec.change(record), SourceOrder)
+        for partition in range(settings.definition.partitions)
+        for record in central.read(DELTAS, partition, *central.bounds(DELTAS, partition))
+    )

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaplane import limits
-from deltaplane.errors import DefinitionError, WireError
+from deltaplane.errors import DefinitionError
 from deltaplane.log.records import DeadLetter
-from deltaplane.wire import read_dead_letter
 from deltaplane_services.definition_file.kafka_properties import ClusterName
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, whole_name_publisher
 from deltaplane_services.kafka.letter_headers import original_headers
 from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.kafka.unpacking import NOT_READ, STAND_IN
+from deltaplane_services.processors.codec import Codec, Undecodable
 from deltaplane_services.processors.messages import DEAD_LETTERS, UNREADABLE, Headers, Outgoing
 from deltaplane_services.processors.topics import TOPICS
 
@@ -89,9 +89,8 @@ def kept_letters(
         try:
             for partition in range(settings.definition.partitions):
                 for record in log.read(DEAD_LETTERS, partition, 0, 2**62):
-                    try:
-                        letter = read_dead_letter(record.value)
-                    except WireError:
+                    letter = Codec.dead_letter(record)
+                    if isinstance(letter, Undecodable):
                         continue
                     key = (record.key or b"").decode("utf-8", "replace")
                     newest.pop(key, None)

@@ -10,13 +10,13 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
-from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
+from deltaplane.errors import DefinitionError
 from deltaplane.exact.refit import Refit, refit_grid
 from deltaplane.maps.standards import SCALE_LARGEST, SCALE_SMALLEST
 from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
-from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.messages import SAMPLES, Record
 
 __all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
@@ -49,13 +49,12 @@ class RowsSeen:
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add the rows of samples records, including those that the stream refused; unreadable records are skipped."""
-        definition = self._definition
+        codec = codec_of(self._definition)
         for record in records:
             if record.topic != SAMPLES:
                 continue
-            try:
-                samples = read_published_samples(record, definition)
-            except (WireError, DefinitionMismatch):
+            samples = codec.rows(record)
+            if isinstance(samples, Undecodable):
                 continue
             # A row that the encoder refuses has no feature values that a grid could be fitted on.
             self.add(np.delete(samples.features, list(samples.unread), axis=0))

@@ -7,19 +7,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deltaplane.errors import WireError
 from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.log.records import Receipt
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement
-from deltaplane.wire import read_receipt, write_retirement
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import AcceptedTiles
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.operations.retirement_words import ExitCode, exit_code_of, receipt_as_json, what_became
-from deltaplane_services.processors.messages import RECEIPTS, RETIREMENTS, Outgoing, Record
+from deltaplane_services.processors.codec import Codec, Undecodable, codec_of
+from deltaplane_services.processors.messages import RECEIPTS, Record
 
 __all__ = ["Answer", "retire"]
 
@@ -103,11 +102,8 @@ class _Asked:
         self._at: dict[tuple[int, int], str] = {}
         # Several writers may write a receipt of one retirement; only later is it known whose tile was accepted.
         self._said: defaultdict[str, list[Receipt]] = defaultdict(list)
-        self._records = {}
-        for sample_id in self.answers:
-            value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
-            partition = definition.partition_of(sample_id)
-            self._records[sample_id] = Outgoing(RETIREMENTS, partition, sample_id.encode(), value)
+        codec, asked = codec_of(definition), [Retirement(sample_id, reason, 0, time=now) for sample_id in self.answers]
+        self._records = {one.id: codec.retirement_of(definition.partition_of(one.id), one) for one in asked}
 
     @property
     def places(self) -> list[int]:
@@ -127,9 +123,8 @@ class _Asked:
 
     def take_receipt(self, record: Record) -> None:
         """Note a receipt if it is of one of these retirements."""
-        try:
-            receipt = read_receipt(record.value)
-        except WireError:
+        receipt = Codec.receipt(record)
+        if isinstance(receipt, Undecodable):
             return
         sample_id = self._at.get((receipt.source.partition, receipt.offset))
         if receipt.source.site == self._settings.site and sample_id is not None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deltaplane.columns.rules import SubjectRule
-from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
+from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import subjects_of
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.operations.retire import Answer, retire
 from deltaplane_services.operations.retirement_words import ExitCode, first_that_applies
+from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.messages import SAMPLES, Record
 
 __all__ = ["RetiredSubject", "Subject", "SubjectRows", "retire_subject"]
@@ -60,7 +60,7 @@ class SubjectRows:
     """
 
     def __init__(self, definition: StreamDefinition, subject: Subject) -> None:
-        self._fingerprint, self._subject = definition.data_fingerprint, subject
+        self._codec, self._subject = codec_of(definition), subject
         self._ids: dict[str, None] = {}
         self.without_names = 0
         """Records without rows by name, which have no subject."""
@@ -73,9 +73,8 @@ class SubjectRows:
     def take(self, records: Iterable[Record]) -> None:
         """Look through the next records of the logs."""
         for record in records:
-            try:
-                rows = subjects_of(record.value, self._subject.column, self._fingerprint)
-            except (WireError, DefinitionMismatch):
+            rows = self._codec.subjects(record, self._subject.column)
+            if isinstance(rows, Undecodable):
                 continue  # No worker has learned of it either.
             self.without_names += not rows
             for sample_id, text in rows:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.log.delta import Source, SourceOrder
 from deltaplane.log.model import Model
-from deltaplane.wire import write_source_order
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.operations.model_listing import follow_models
-from deltaplane_services.processors.messages import DELTAS, Outgoing, source_key
+from deltaplane_services.processors.codec import outgoing
+from deltaplane_services.processors.messages import DELTAS, source_key
 
 __all__ = ["MOST_LISTED", "NotInModel", "order_sources", "refuse_unheard_of", "sources_named"]
 
@@ -65,9 +65,9 @@ def order_sources(
     definition = settings.definition
     offsets = {}
     for source in sources:
-        value = write_source_order(SourceOrder(source, removed, reason, definition.stream_fingerprint))
-        record = Outgoing(DELTAS, source.partition % definition.partitions, source_key(source), value)
-        offsets[source] = out.publish_and_wait(record)
+        order = SourceOrder(source, removed, reason, definition.stream_fingerprint)
+        partition = source.partition % definition.partitions
+        offsets[source] = out.publish_and_wait(outgoing(DELTAS, partition, source_key(source), order))
     for model in follow_models(settings, deadline_seconds=wait_seconds):
         positions = {position.source: position for position in model.positions}
         if all(source in positions and positions[source].read_to > offset for source, offset in offsets.items()):

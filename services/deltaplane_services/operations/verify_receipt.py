@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.errors import DeltaplaneError
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.records import Checkpoint, Receipt
-from deltaplane.wire import read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import (
     WENT_BY_CONTENT,
     checkpoint_before,
+    last_receipts,
     readable_checkpoints,
     rows_went_by_content,
 )
@@ -124,16 +124,8 @@ def _since(audited: Audit, receipt: Receipt) -> tuple[str, ...]:
 def _receipts_of(settings: ServiceSettings, site: LogReader, sample_id: str) -> list[Receipt]:
     """The last receipt of each retirement of an id by each writer, in the order of the log."""
     partition = settings.definition.partition_of(sample_id)
-    _, end = site.bounds(RECEIPTS, partition)
-    found: dict[bytes | None, Receipt] = {}
-    for record in site.read(RECEIPTS, partition, 0, end):
-        try:
-            receipt = read_receipt(record.value)
-        except WireError:
-            continue
-        if receipt.id == sample_id and receipt.source == Source(settings.site, partition):
-            found[record.key] = receipt
-    return list(found.values())
+    source = Source(settings.site, partition)
+    return last_receipts(site, partition, lambda receipt: receipt.id == sample_id and receipt.source == source)
 
 
 def _tile(
@@ -178,5 +170,5 @@ def _replayed(
         # Compaction may have deleted the last record before the tile.
         processor.read_to(place.samples_from, place.retirements_from)
         output = processor.process([], [])
-    written = [read_receipt(one.value) for one in output.first if one.topic == RECEIPTS]
+    written = [one.message for one in output.first if isinstance(one.message, Receipt)]
     return next((one for one in written if one.offset == receipt.offset), None)

@@ -14,7 +14,7 @@ from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.processors.codec import Change, Codec, Undecodable
+from deltaplane_services.processors.codec import Change, Codec, Undecodable, codec_of
 from deltaplane_services.processors.messages import Record
 
 __all__ = ["Change", "Fault", "JudgedChange", "SourceHistory", "next_state", "nothing_of", "with_verdicts"]
@@ -84,7 +84,7 @@ class SourceHistory:
 
     def follow(self, records: Iterable[Record]) -> Iterator[JudgedChange]:
         """The records of this source with their verdicts, each after ``state`` has moved on; others are left out."""
-        return with_verdicts(records, Codec(self._definition), self._apply)
+        return with_verdicts(records, codec_of(self._definition), self._apply)
 
     def _apply(self, _record: Record, change: Change) -> Verdict | None:
         if change.source != self.state.source:

@@ -153,8 +153,8 @@ class _Reading:
             self._gapless = self._gapless and batch[-1].offset + 1 == expected + len(batch)
             expected = batch[-1].offset + 1
             for made in self.processor.process(batch, []).then:
-                if isinstance(made.decoded, Delta):
-                    self._labels.extend(made.decoded.labels)
+                if isinstance(made.message, Delta):
+                    self._labels.extend(made.message.labels)
         self._gapless = self._gapless and expected >= self.accepted.samples_position
         self._whole = self._gapless and self.begins[0] == 0
         self.newest = self.processor.partition.watermark

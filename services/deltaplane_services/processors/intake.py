@@ -28,7 +28,7 @@ from deltaplane.stream.sample import (
     why_misplaced,
 )
 from deltaplane_services.processors.announced import OtherDefinitions
-from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.codec import Codec, Undecodable, codec_of
 from deltaplane_services.processors.letters import LetterBudget, Refused
 from deltaplane_services.processors.messages import (
     RETIREMENTS,
@@ -94,7 +94,7 @@ class Intake:
         self.rounding_error = np.zeros(len(definition.features))
         self.clock = EventClock()
         self._others = OtherDefinitions(definition)
-        self._codec = codec or Codec(definition)
+        self._codec = codec or codec_of(definition)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
         """The admitted samples and retirements of some records, with dead letters and counts of all that is refused."""

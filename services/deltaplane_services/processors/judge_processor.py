@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from deltaplane import limits
 from deltaplane.log.served import ServedScores
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.codec import Codec, Undecodable, codec_of
 from deltaplane_services.processors.messages import Record
 
 __all__ = ["JudgeProcessor"]
@@ -28,7 +28,7 @@ class JudgeProcessor:
     ) -> None:
         self.served = ServedScores(definition, most)
         self.unreadable = 0
-        self._codec = codec or Codec(definition)
+        self._codec = codec or codec_of(definition)
 
     def hear(self, predictions: Sequence[Record]) -> None:
         """Note predictions; queries that could not be answered are none."""

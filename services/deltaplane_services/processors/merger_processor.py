@@ -8,7 +8,6 @@ lower ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
@@ -22,7 +21,7 @@ from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.acceptance import Fault, with_verdicts
 from deltaplane_services.processors.announced import OtherDefinitions
-from deltaplane_services.processors.codec import Change, Codec, Undecodable, outgoing
+from deltaplane_services.processors.codec import Change, Codec, codec_of, outgoing, readable
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     MODELS,
@@ -36,8 +35,6 @@ from deltaplane_services.processors.solving import solver_changed
 
 __all__ = ["NEVER", "MergerProcessor"]
 
-_M = TypeVar("_M")
-
 NEVER = (-1, -1)
 """(sequence, next offset) of a source without a checkpoint."""
 
@@ -50,7 +47,7 @@ class MergerProcessor:
 
     def __init__(self, definition: StreamDefinition, codec: Codec | None = None) -> None:
         self.definition = definition
-        self._codec = codec or Codec(definition)
+        self._codec = codec or codec_of(definition)
         self.merger = Merger(definition)
         self.model: Model | None = None
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
@@ -72,7 +69,7 @@ class MergerProcessor:
         newest: dict[Source, Checkpoint] = {}
         log_times: dict[Source, int] = {}
         for record in checkpoints:
-            checkpoint = _readable(self._codec.checkpoint(record))
+            checkpoint = readable(self._codec.checkpoint(record))
             self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:
@@ -83,7 +80,7 @@ class MergerProcessor:
         come_to: dict[Source, int] = {}
         weighed_to: Mapping[Source, int] = {}
         for record in models:
-            model = _readable(self._codec.model(record))
+            model = readable(self._codec.model(record))
             if model.replaces(self.model):
                 self.model = model
                 come_to = furthest(come_to, model.come_to)
@@ -210,12 +207,4 @@ class MergerProcessor:
 
     def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
         checkpoint = Checkpoint(state, next_offset, self.definition.stream_fingerprint)
-        # Whoever is told how it was delivered needs the source alone, and must not hold the sums for it.
-        return outgoing(CHECKPOINTS, 0, source_key(state.source), checkpoint)._replace(decoded=state.source)
-
-
-def _readable(message: _M | Undecodable) -> _M:
-    """A message that must be readable. Raises the fault of one that is not."""
-    if isinstance(message, Undecodable):
-        raise message.fault
-    return message
+        return outgoing(CHECKPOINTS, 0, source_key(state.source), checkpoint)

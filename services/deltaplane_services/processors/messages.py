@@ -42,6 +42,7 @@ __all__ = [
     "origin_key",
     "receipt_key",
     "source_key",
+    "source_of_key",
 ]
 
 UNREADABLE = "deltaplane-headers-unreadable"
@@ -49,17 +50,24 @@ UNREADABLE = "deltaplane-headers-unreadable"
 
 
 class Encoding:
-    """The bytes of a message, encoded when they are first asked for; within one process nobody may ever ask.
+    """A message, and its bytes once they are first asked for; within one process nobody may ever ask.
 
-    ``write`` must return the same bytes whenever it is called. What it encodes takes ``source_bytes`` of memory.
+    ``write`` must return the same bytes whenever it is called. The message takes ``source_bytes`` of memory.
     """
 
-    __slots__ = ("_source_bytes", "_value", "_write")
+    __slots__ = ("_source_bytes", "_value", "_write", "message")
 
-    def __init__(self, write: Callable[[], bytes], source_bytes: int) -> None:
+    def __init__(self, message: object, write: Callable[[], bytes], source_bytes: int) -> None:
+        self.message = message
         self._write = write
         self._source_bytes = source_bytes
         self._value: bytes | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Encoding) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
     @property
     def nbytes(self) -> int:
@@ -82,12 +90,16 @@ def _bytes_of(content: Content) -> bytes | None:
     return content.value if isinstance(content, Encoding) else content
 
 
+def _message_of(content: Content) -> object:
+    return content.message if isinstance(content, Encoding) else None
+
+
 class Record(NamedTuple):
     """One record of a log.
 
     - ``topic``: without the stream's prefix.
     - ``log_time``: when it was appended, in milliseconds since the epoch.
-    - ``decoded``: what decoding ``value`` would give, if a broker in the same process has passed it on; else None.
+    - ``content``: its bytes, or the message itself if a broker in the same process has passed it on.
     - ``headers``: those of a query, and of a record of a user's topic; they are not read from other records.
     - ``announced``: the announcement of its writer's definition beside the record; None if there is none.
     """
@@ -98,7 +110,6 @@ class Record(NamedTuple):
     log_time: int
     key: bytes | None
     content: Content
-    decoded: object = None
     headers: Headers = ()
     announced: bytes | None = None
 
@@ -108,25 +119,39 @@ class Record(NamedTuple):
         return _bytes_of(self.content)
 
     @property
+    def message(self) -> object:
+        """What decoding the bytes would give, if the record holds a message and no bytes; else None."""
+        return _message_of(self.content)
+
+    @property
     def nbytes(self) -> int:
         """The memory that its content takes, in bytes."""
         return self.content.nbytes if isinstance(self.content, Encoding) else len(self.content or b"")
 
 
 class Outgoing(NamedTuple):
-    """A record to be published; ``decoded`` is what ``value`` encodes, for readers in the same process."""
+    """A record to be published: bytes, or a message for readers in the same process."""
 
     topic: str
     partition: int
     key: bytes | None
     content: Content
-    decoded: object = None
     headers: Headers = ()
 
     @property
     def value(self) -> bytes | None:
         """The record's bytes. Raises :class:`WireError` and :class:`LimitExceeded` if it cannot be encoded."""
         return _bytes_of(self.content)
+
+    @property
+    def message(self) -> object:
+        """The message that it holds; None if it holds bytes alone."""
+        return _message_of(self.content)
+
+    @property
+    def encoded(self) -> Outgoing:
+        """The same record as bytes alone. Raises what ``value`` raises."""
+        return self._replace(content=self.value)
 
 
 @dataclass(frozen=True)
@@ -140,6 +165,12 @@ class Output:
 def source_key(source: Source) -> bytes:
     """The key of deltas, claims, orders and checkpoints of one source."""
     return str(source).encode()
+
+
+def source_of_key(key: bytes | None) -> Source:
+    """The source that such a key names. Raises ValueError if it names none."""
+    site, _, partition = (key or b"").decode().rpartition("/")
+    return Source(site, int(partition))
 
 
 def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:

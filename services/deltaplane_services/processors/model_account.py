@@ -20,7 +20,7 @@ from deltaplane.log.records import Checkpoint
 from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.acceptance import next_state, with_verdicts
-from deltaplane_services.processors.codec import Change, Codec, Undecodable
+from deltaplane_services.processors.codec import Change, Undecodable, codec_of
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 
 __all__ = [
@@ -123,7 +123,7 @@ def _models_around(
 ) -> tuple[tuple[Model, ...], list[str]]:
     """(the last models of this stream before ``record``, notes on records around it that readers passed over)."""
     low, end = log.bounds(MODELS, 0)
-    earlier, codec = list[Model](), Codec(definition)
+    earlier, codec = list[Model](), codec_of(definition)
     foreign, unreadable, back, highest = 0, 0, 0, 0
     for other in log.read(MODELS, 0, max(low, record.offset - EARLIER_MODELS), end):
         if other.offset == record.offset:
@@ -240,7 +240,7 @@ class _Reading:
 
     def take(self, records: Iterable[Record]) -> None:
         """Put records of the deltas topic through the rule; what no reader takes is skipped."""
-        for _ in with_verdicts(records, Codec(self.definition), self._apply):
+        for _ in with_verdicts(records, codec_of(self.definition), self._apply):
             pass
 
     def _apply(self, record: Record, change: Change) -> Verdict | None:

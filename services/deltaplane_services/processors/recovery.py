@@ -10,7 +10,7 @@ from deltaplane.log.delta import Source, SourceState, check_declared, check_stat
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.acceptance import SourceHistory, nothing_of
-from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.messages import Record
 
 __all__ = ["accepted_state", "newest_checkpoint", "readable_checkpoint"]
@@ -23,7 +23,7 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     goes on beyond the end of the deltas. ``ends``: partition of deltas to the end of its log, which must have been
     asked for after the record was read.
     """
-    checkpoint = Codec(definition).checkpoint(record)
+    checkpoint = codec_of(definition).checkpoint(record)
     if isinstance(checkpoint, Undecodable):
         return None
     where = f"checkpoint of source {checkpoint.state.source}"

@@ -24,7 +24,7 @@ from deltaplane.errors import DefinitionMismatch
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import data_differences
 from deltaplane.stream.sample import Retirement, Samples, admit, misplaced, refused_for_its_place, usable_each
-from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 
 __all__ = ["Labels", "Regroup", "admission_rules"]
@@ -61,7 +61,7 @@ class Regroup:
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
-        self._reads, self._writes = Codec(old), Codec(new)
+        self._reads, self._writes = codec_of(old), codec_of(new)
         # If the rules are the same, the old stream decides: it knows which labels it had room for.
         self._judge = old if admission_rules(old) == admission_rules(new) else new
         self._columns = [] if strange else [old.features.index(feature) for feature in new.features]

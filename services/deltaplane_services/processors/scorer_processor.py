@@ -22,7 +22,7 @@ from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.announced import OtherDefinitions
-from deltaplane_services.processors.codec import Codec, Undecodable, outgoing
+from deltaplane_services.processors.codec import Codec, Undecodable, codec_of, outgoing
 from deltaplane_services.processors.messages import (
     PREDICTIONS,
     Headers,
@@ -76,7 +76,7 @@ class ScorerProcessor:
 
     def __init__(self, definition: StreamDefinition, codec: Codec | None = None) -> None:
         self.definition = definition
-        self._codec = codec or Codec(definition)
+        self._codec = codec or codec_of(definition)
         self.model: Model | None = None
         self.watches: dict[int, DriftWatch] | None = None
         self.drifts = 0

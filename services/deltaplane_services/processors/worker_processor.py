@@ -29,7 +29,7 @@ from deltaplane.stream.sample import Refusal
 from deltaplane.window.outcomes import SampleOutcome
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
-from deltaplane_services.processors.codec import Codec, outgoing
+from deltaplane_services.processors.codec import Codec, codec_of, outgoing
 from deltaplane_services.processors.intake import Batch, EventClock, Intake, refused_rows_of
 from deltaplane_services.processors.messages import (
     DELTAS,
@@ -82,7 +82,7 @@ class WorkerProcessor:
         self.writer = writer
         self._topics = topics
         self.partition = Partition(definition, source.partition)
-        self._codec = codec or Codec(definition)
+        self._codec = codec or codec_of(definition)
         self._intake = Intake(definition, source.partition, self._codec)
         self._accepted: SourceState | None = None
         self._refilling = True

@@ -14,7 +14,7 @@ import numpy as np
 from deltaplane.arrays import Flags, Int64s
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane_services.processors.codec import Codec
+from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.event_clock import select
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
@@ -58,7 +58,7 @@ class Feed:
 
     def __init__(self, definition: StreamDefinition, options: ReplayOptions, rare: str | None = None) -> None:
         self.definition = definition
-        self._codec = Codec(definition)
+        self._codec = codec_of(definition)
         self.now = 0  # Milliseconds since the epoch.
         self.rows = 0
         self.thinned = 0

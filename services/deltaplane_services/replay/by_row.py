@@ -118,8 +118,8 @@ class ByRowPipeline(EmbeddedPipeline):
         super().publish(records, now)
         for record in records:
             if record.topic == SAMPLES:
-                assert isinstance(record.decoded, Samples), "the feed says what its records mean"
-                admitted, _ = admit(record.decoded, self._definition, self._known)
+                assert isinstance(record.message, Samples), "the feed says what its records mean"
+                admitted, _ = admit(record.message, self._definition, self._known)
                 self._known += admitted.new_labels
                 alone = self._scores.rows_alone
                 self._scores.add(admitted)

@@ -14,11 +14,11 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.log.scoring import ScoredRows
-from deltaplane.wire import read_dead_letter
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.operations.model_listing import live_deviations
+from deltaplane_services.processors.codec import Codec, readable
 from deltaplane_services.processors.messages import DEAD_LETTERS, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.processors.worker_processor import DEAD_LETTERED
 
@@ -164,7 +164,7 @@ class KafkaPipeline:
                 # A worker that restarts writes the same letters again, with the same keys.
                 if record.key not in self._letters_seen:
                     self._letters_seen.add(record.key)
-                    letters.append(read_dead_letter(record.value))
+                    letters.append(readable(Codec.dead_letter(record)))
                     self._rows_seen += letters[-1].rows
             if time.monotonic() > deadline:
                 raise PipelineStalled(

@@ -12,9 +12,9 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_dead_letter
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.codec import Codec, readable
 from deltaplane_services.processors.messages import DEAD_LETTERS, RECEIPTS, Outgoing
 
 __all__ = ["EmbeddedPipeline", "Pipeline"]
@@ -108,7 +108,8 @@ class EmbeddedPipeline:
         for partition in range(broker.partitions):
             begin, end = broker.begin(DEAD_LETTERS, partition), broker.end(DEAD_LETTERS, partition)
             if begin < end:
-                letters += [read_dead_letter(record.value) for record in broker.fetch(DEAD_LETTERS, partition, begin)]
+                refused = broker.fetch(DEAD_LETTERS, partition, begin)
+                letters += [readable(Codec.dead_letter(record)) for record in refused]
                 broker.trim(DEAD_LETTERS, partition, end)
             broker.trim(RECEIPTS, partition, broker.end(RECEIPTS, partition))
         return letters

@@ -108,7 +108,7 @@ def read_saved(path: Path) -> SavedReplay:
     """A saved replay. Raises :class:`BadBackup` or :class:`BadSavedReplay` if the file is not one."""
     backup = Backup(path, tuple(TOPICS))
     facts = _facts(backup, path)
-    broker = EmbeddedBroker(backup.definition.partitions, keep_decoded=True)
+    broker = EmbeddedBroker(backup.definition.partitions, keep_messages=True)
     logs: dict[tuple[str, int], list[Record]] = {}
     for record in backup.records():
         logs.setdefault((record.topic, record.partition), []).append(record)

@@ -177,7 +177,7 @@ class ScorerMetrics(ServiceMetrics):
 
     def answered(self, output: Output) -> None:
         """Note that queries were answered."""
-        answered = sum(isinstance(one.decoded, Prediction) for one in output.then)
+        answered = sum(isinstance(one.message, Prediction) for one in output.then)
         self._predictions += answered
         self.took(answered)
         self.published(output.first)

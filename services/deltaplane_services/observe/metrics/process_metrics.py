@@ -15,10 +15,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import CollectorRegistry
 
 from deltaplane import __version__
-from deltaplane.errors import DeltaplaneError
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_dead_letter
 from deltaplane_services.observe.health import Answers, State
 from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
@@ -100,7 +98,11 @@ class ServiceMetrics:
 
     def published(self, records: Iterable[Outgoing]) -> None:
         """These records are to be published: dead letters among them are counted, and said in the log in time."""
-        letters = [_letter(record) for record in records if record.topic == DEAD_LETTERS]
+        letters = [
+            record.message if isinstance(record.message, DeadLetter) else None
+            for record in records
+            if record.topic == DEAD_LETTERS
+        ]
         for letter in letters:
             self._dead_letters[_reason(letter)] += 1
         self._refusals.refused(letter for letter in letters if letter is not None)
@@ -187,16 +189,6 @@ class ServiceMetrics:
         letters = [((reason,), float(count)) for reason, count in self._dead_letters.items()]
         yield family(metric_names.DEAD_LETTERS, stream, letters)
         yield from self._commits.collect()
-
-
-def _letter(record: Outgoing) -> DeadLetter | None:
-    """The dead letter that a record is, or None where it is none."""
-    if isinstance(record.decoded, DeadLetter):
-        return record.decoded
-    try:
-        return read_dead_letter(record.value)
-    except DeltaplaneError:
-        return None
 
 
 def _reason(letter: DeadLetter | None) -> str:

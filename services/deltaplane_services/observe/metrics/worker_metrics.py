@@ -145,10 +145,10 @@ class WorkerMetrics(ServiceMetrics):
         """Note the output that a source made of these samples; ``tile`` is the number of its delta, if there is one."""
         self.published(output.first)
         deltas = [record for record in output.then if record.topic == DELTAS]
-        self.took(sum(_taken(record.decoded) for record in deltas))
+        self.took(sum(_taken(record.message) for record in deltas))
         for record in deltas:
-            if isinstance(record.decoded, Delta):
-                self.without_letter(without_letter(record.decoded.counts))
+            if isinstance(record.message, Delta):
+                self.without_letter(without_letter(record.message.counts))
             self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
         if deltas and samples:
             published = self._published.get(processor.source)
