@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from deltaplane.arrays import Floats, Int32s
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import write_sample_batch
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
-from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.processors.codec import codec_of
 
-__all__ = ["NOW", "PLAIN", "ROWS", "STANDARD", "STREAMS", "model_of", "model_of_rows"]
+__all__ = ["NOW", "PLAIN", "ROWS", "STANDARD", "STREAMS", "fixtures_of", "model_of", "model_of_rows"]
 
 NOW = 1_000_000
 ROWS = 600
@@ -50,6 +50,20 @@ STREAMS: dict[str, dict[str, Any]] = {
 }
 
 
+def fixtures_of(*names: str) -> tuple[Any, Any]:
+    """(a fixture ``stream`` that is each of these streams in turn, all by default; a fixture ``model`` of it)."""
+
+    @pytest.fixture(scope="module", params=names or STREAMS)
+    def stream(request: pytest.FixtureRequest) -> StreamDefinition:
+        return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
+
+    @pytest.fixture(scope="module")
+    def model(stream: StreamDefinition) -> Model:
+        return model_of(stream)
+
+    return stream, model
+
+
 def model_of(stream: StreamDefinition) -> Model:
     """A model that the whole pipeline has made of rows of three features."""
     random = np.random.default_rng(3)
@@ -68,8 +82,7 @@ def model_of_rows(stream: StreamDefinition, rows: Floats, codes: Int32s) -> Mode
         part = slice(start, start + 100)
         ids = [f"row-{at}" for at in range(start, start + 100)]
         samples = Samples.of_record(ids, NOW, names, codes[part], rows[part])
-        value = write_sample_batch(samples, stream.data_fingerprint)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, value), NOW)
+        runner.broker.append(codec_of(stream).sample_batch(0, samples), NOW)
         runner.round(NOW)
     runner.drain(NOW)
     made = runner.merger.model

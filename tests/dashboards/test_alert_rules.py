@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from dashboards.distribution import Tools
 from dashboards.hurry import BOUND_IN_SECONDS, RANGE, hurried, hurried_expression, milliseconds
 from dashboards.server import DEPLOY, promtool
-from deltaplane_services.observe.metrics import http_metric_names, metric_names
+from deltaplane_services.observe.metrics import EVERY
 
 CASES = Path(__file__).with_name("alert_cases.yml")
 RUNBOOK = (DEPLOY / "RUNBOOK.md").read_text("utf-8")
@@ -62,7 +62,7 @@ def test_every_alert_has_a_runbook_line_and_an_entry_in_the_runbook_and_none_is_
 
 
 def test_the_rules_use_metrics_that_there_are() -> None:
-    known = {metric.name for metric in (*metric_names.STREAM, *metric_names.PROCESS, *http_metric_names.SERVE)}
+    known = {metric.name for metric in EVERY}
     for rule in RULES:
         for name in re.findall(r"\bdeltaplane_[a-z_]+", rule["expr"]):
             assert name in known or re.sub(r"_count$", "", name) in known, name

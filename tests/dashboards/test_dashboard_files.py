@@ -8,9 +8,9 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from dashboards.server import DEPLOY, as_grafana_sends_it, boards, expressions, panels
-from deltaplane_services.observe.metrics import http_metric_names, metric_names
+from deltaplane_services.observe.metrics import EVERY, metric_names
 
-METRICS = {metric.name: metric for metric in (*metric_names.STREAM, *metric_names.PROCESS, *http_metric_names.SERVE)}
+METRICS = {metric.name: metric for metric in EVERY}
 PLAIN_COUNTERS = {("quality", "G-mean since the beginning"), ("quality", "Confusion since the beginning")}
 
 

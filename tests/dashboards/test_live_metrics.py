@@ -15,7 +15,7 @@ from dashboards.observed import ObservedReplay, gmean_by_hand
 from dashboards.server import Prometheus, as_grafana_sends_it, boards, expressions, promtool, running
 from deltaplane.log import confusion
 from deltaplane_services.observe.health import HealthServer
-from deltaplane_services.observe.metrics import http_metric_names, label_values, metric_names
+from deltaplane_services.observe.metrics import EVERY, label_values, metric_names
 
 PHASES = 5
 CHUNKS_OF_A_PHASE = 16
@@ -109,7 +109,7 @@ def test_promtool_finds_nothing_to_say_about_any_scrape(scene: Scene) -> None:
 def test_every_metric_that_has_a_name_is_scraped_and_no_other(scene: Scene) -> None:
     found = {name for name in scene.prometheus.ask("label/__name__/values") if name.startswith("deltaplane_")}
     expected = set()
-    for metric in (*metric_names.STREAM, *metric_names.PROCESS, *http_metric_names.SERVE):
+    for metric in EVERY:
         endings = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
         expected |= {metric.name + ending for ending in endings}
     assert found == expected

@@ -16,17 +16,9 @@ from deltaplane.log.answers import answer
 from deltaplane.log.exported_model import model_tables
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
-from exported_streams import PLAIN, STREAMS, model_of
+from exported_streams import PLAIN, fixtures_of
 
-
-@pytest.fixture(scope="module", params=STREAMS)
-def stream(request: pytest.FixtureRequest) -> StreamDefinition:
-    return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
-
-
-@pytest.fixture(scope="module")
-def model(stream: StreamDefinition) -> Model:
-    return model_of(stream)
+stream, model = fixtures_of()
 
 
 @pytest.fixture(scope="module")

@@ -25,20 +25,11 @@ from deltaplane_services.operations.model_listing import model_as_json
 from deltaplane_services.processors.messages import QUERIES, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.system.printable import json_text
-from exported_streams import PLAIN, STREAMS, model_of
+from exported_streams import PLAIN, fixtures_of
 from golden.wire_examples import MODEL_REFUSED, same
 from tidy.sources import TOP
 
-
-@pytest.fixture(scope="module", params=STREAMS)
-def stream(request: pytest.FixtureRequest) -> StreamDefinition:
-    return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
-
-
-@pytest.fixture(scope="module")
-def model(stream: StreamDefinition) -> Model:
-    """A model that the whole pipeline has made."""
-    return model_of(stream)
+stream, model = fixtures_of()
 
 
 @pytest.fixture(scope="module")

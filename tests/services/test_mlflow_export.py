@@ -21,19 +21,12 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.cli import main
 from deltaplane_services.operations import model_listing
 from deltaplane_services.operations.mlflow_model import mlflow_files
-from exported_streams import PLAIN, STREAMS, model_of
+from exported_streams import fixtures_of
 
 NAMES = ("binary", "three classes", "missing values filled in", "mixed")
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def stream(request: pytest.FixtureRequest) -> StreamDefinition:
-    return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
-
-
-@pytest.fixture(scope="module")
-def model(stream: StreamDefinition) -> Model:
-    return model_of(stream)
+stream, model = fixtures_of(*NAMES)
 
 
 def loaded(directory: Path, described: dict[str, Any]) -> Any:

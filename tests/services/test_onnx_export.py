@@ -22,19 +22,12 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.cli import kafka_commands, main
 from deltaplane_services.operations import model_listing
 from deltaplane_services.operations.onnx_export import onnx_model
-from exported_streams import PLAIN, STREAMS, model_of
+from exported_streams import PLAIN, fixtures_of, model_of
 
 ROWS = 10_000
 
 
-@pytest.fixture(scope="module", params=STREAMS)
-def stream(request: pytest.FixtureRequest) -> StreamDefinition:
-    return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
-
-
-@pytest.fixture(scope="module")
-def model(stream: StreamDefinition) -> Model:
-    return model_of(stream)
+stream, model = fixtures_of()
 
 
 def rows() -> Floats:

@@ -287,16 +287,15 @@ def _history_source(settings: ServiceSettings, file: Path, name: str) -> History
 
 def _wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -> None:
     """Say which model contains a state first. Exit code 1 where none comes in time."""
-    from deltaplane_services.operations.model_listing import follow_models
+    from deltaplane_services.operations.model_listing import first_model
 
     if wait <= 0:
         return
-    for model in follow_models(settings, deadline_seconds=wait):
-        if model.contains(state.source, state.sequence - 1):
-            echo(f"model {model.version:,} contains it, digest {model.digest}")
-            return
-    echo(f"no model contains it within {wait:g} s; does a merger run?", typer.colors.YELLOW, err=True)
-    raise typer.Exit(1)
+    model = first_model(settings, lambda model: model.contains(state.source, state.sequence - 1), wait)
+    if model is None:
+        echo(f"no model contains it within {wait:g} s; does a merger run?", typer.colors.YELLOW, err=True)
+        raise typer.Exit(1)
+    echo(f"model {model.version:,} contains it, digest {model.digest}")
 
 
 def audited_history(settings: ServiceSettings, options: HistoryOptions, log: HistoryLog) -> HistoryAccount | None:

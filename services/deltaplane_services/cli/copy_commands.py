@@ -191,7 +191,7 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
 
     Raises typer.Exit with code 1 if no model has this digest in time.
     """
-    from deltaplane_services.operations.copying import wait_for_digest
+    from deltaplane_services.operations.model_listing import first_model
 
     why = _why_not_comparable(old, new.definition)
     if why is not None or digest is None:
@@ -202,7 +202,7 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
     if wait <= 0:
         typer.echo("start workers and a merger of the new stream; cut over when its model has this digest")
         return
-    if not wait_for_digest(new, digest, wait):
+    if first_model(new, lambda model: model.digest == digest, wait) is None:
         typer.secho(f"NOT EQUAL within {wait:g} s; do its worker and merger run?", fg=typer.colors.RED)
         raise typer.Exit(1)
     typer.secho(f"equal: the model of stream {new.definition.name} has the same digest", fg=typer.colors.GREEN)

@@ -186,7 +186,7 @@ def intake_of(tables: Mapping[str, Any], definition: StreamDefinition) -> Intake
 def _fitting_keep(definition: StreamDefinition, labels: LabelsDefinition | None) -> int | None:
     """How long an event can be in a window of event time, after its silence; None if there is no such bound."""
     windows = definition.nested_windows.windows
-    if not definition.nested_windows.timed or any(window.kind != "time" for window in windows):
+    if not definition.nested_windows.timed or not all(window.timed for window in windows):
         return None
     longest = max(window.length for window in windows) + definition.max_skew_milliseconds
     return longest + (0 if labels is None else labels.after_milliseconds or 0)

@@ -34,7 +34,6 @@ __all__ = [
     "copy_stream",
     "pass_live_log",
     "publish_all",
-    "wait_for_digest",
 ]
 
 BATCH_RECORDS = 500
@@ -206,21 +205,6 @@ def publish_all(settings: ServiceSettings, records: Iterable[Outgoing]) -> None:
     for record in records:
         out.publish((record,))
     out.flush()
-
-
-def wait_for_digest(settings: ServiceSettings, digest: str, wait_seconds: float) -> bool:
-    """Whether a model of a stream gets this digest within ``wait_seconds``; the stream's services must be running."""
-    log = reader(settings, "central")
-    try:
-        follower = ModelFollower(log, settings.definition)
-        deadline = time.monotonic() + wait_seconds
-        while follower.model is None or follower.model.digest != digest:
-            if time.monotonic() >= deadline:
-                return False
-            follower.poll(BATCH_RECORDS, POLL_SECONDS)
-        return True
-    finally:
-        log.close()
 
 
 def _without_zeros(counts: Counter[str]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import rich.console
@@ -32,6 +32,7 @@ __all__ = [
     "POLL_SECONDS",
     "NoModel",
     "StatisticsGone",
+    "first_model",
     "follow_models",
     "live_deviations",
     "model_as_json",
@@ -107,6 +108,11 @@ def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf)
             yield from follower.poll(500, POLL_SECONDS)
     finally:
         follower.close()
+
+
+def first_model(settings: ServiceSettings, wanted: Callable[[Model], bool], wait_seconds: float) -> Model | None:
+    """The first ``wanted`` model: the newest, or one that comes within ``wait_seconds``; None if there is none."""
+    return next(filter(wanted, follow_models(settings, wait_seconds)), None)
 
 
 def model_line(model: Model, definition: StreamDefinition) -> str:

@@ -10,7 +10,7 @@ from deltaplane.log.delta import Source, SourceOrder
 from deltaplane.log.model import Model
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.operations.model_listing import follow_models
+from deltaplane_services.operations.model_listing import first_model
 from deltaplane_services.processors.codec import outgoing
 from deltaplane_services.processors.messages import DELTAS, source_key
 
@@ -68,10 +68,13 @@ def order_sources(
         order = SourceOrder(source, removed, reason, definition.stream_fingerprint)
         partition = source.partition % definition.partitions
         offsets[source] = out.publish_and_wait(outgoing(DELTAS, partition, source_key(source), order))
-    for model in follow_models(settings, deadline_seconds=wait_seconds):
-        positions = {position.source: position for position in model.positions}
-        if all(source in positions and positions[source].read_to > offset for source, offset in offsets.items()):
-            return model
+
+    def shows_it(model: Model) -> bool:
+        read_to = {position.source: position.read_to for position in model.positions}
+        return all(read_to.get(source, 0) > offset for source, offset in offsets.items())
+
+    if model := first_model(settings, shows_it, wait_seconds):
+        return model
     raise NotInModel(
         f"the order is published, and no model showed it within {wait_seconds:g} s; is a merger running?"
         " It takes effect when one reads it"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from deltaplane_services.readers.arff_header import Attribute, read_header, split_values, words_of_sparse_row
 from deltaplane_services.readers.arff_indicators import Indicators
+from deltaplane_services.readers.bounds import MOST_NUMERIC_CLASSES
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import MISSING, clip, read_number
 from deltaplane_services.readers.csv_format import NOT_UTF8, ends_lines_with_newlines, is_utf8, quotes_enclose_cells
@@ -24,10 +25,7 @@ from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, R
 from deltaplane_services.readers.table import Record, TableReader
 from deltaplane_services.readers.time_rule import declared_rule
 
-__all__ = ["MOST_NUMERIC_CLASSES", "ArffDialect", "open_arff"]
-
-MOST_NUMERIC_CLASSES = 50
-"""The most different values in the first rows with which a numeric attribute may be the label."""
+__all__ = ["ArffDialect", "open_arff"]
 
 _WEIGHT = re.compile(r"\{\s*([^{}\s]+)\s*\}")
 _SPARSE_WITH_WEIGHT = re.compile(r"(\{.*\})\s*,?\s*" + _WEIGHT.pattern, re.DOTALL)

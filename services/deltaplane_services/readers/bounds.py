@@ -10,6 +10,7 @@ __all__ = [
     "LEAF_ROWS",
     "LINE_BYTES",
     "MATRIX_BYTES",
+    "MOST_NUMERIC_CLASSES",
     "RECORD_BYTES",
     "REFUSED_TEXT",
     "SAMPLE_ROWS",
@@ -44,6 +45,9 @@ SNIFF_BYTES = 2**16
 
 SAMPLE_ROWS = 100
 """Rows that are read to recognise how a CSV file is written."""
+
+MOST_NUMERIC_CLASSES = 50
+"""The most different numbers among labels of the first rows that are classes in any case; more may be measurements."""
 
 UNPACKING_BYTES = 2**28
 """The most bytes that an xz file may need for its dictionary; the tool's highest level takes a quarter of it."""

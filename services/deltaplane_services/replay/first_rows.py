@@ -16,7 +16,7 @@ from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import RowBlock
-from deltaplane_services.readers.arff_format import MOST_NUMERIC_CLASSES
+from deltaplane_services.readers.bounds import MOST_NUMERIC_CLASSES
 from deltaplane_services.replay.labels_seen import LabelsSeen
 
 __all__ = [

@@ -1,11 +1,12 @@
 """Metrics of the services for Prometheus: a pure projection of what they have anyway.
 
-:mod:`.names` names every metric once and says who exports it. A service makes its metrics object first, serves
+``metric_names`` and ``http_metric_names`` name every metric once. A service makes its metrics object first, serves
 it (:func:`deltaplane_services.observe.health.serving`), and tells it what happens; nothing here asks a broker.
 """
 
 from __future__ import annotations
 
+from deltaplane_services.observe.metrics import http_metric_names, metric_names
 from deltaplane_services.observe.metrics.central import MergerMetrics, ScorerMetrics
 from deltaplane_services.observe.metrics.intake_metrics import IntakeMetrics
 from deltaplane_services.observe.metrics.judge_metrics import JudgeMetrics
@@ -14,6 +15,7 @@ from deltaplane_services.observe.metrics.stream_metrics import StreamView
 from deltaplane_services.observe.metrics.worker_metrics import WorkerMetrics
 
 __all__ = [
+    "EVERY",
     "IntakeMetrics",
     "JudgeMetrics",
     "MergerMetrics",
@@ -22,3 +24,6 @@ __all__ = [
     "StreamView",
     "WorkerMetrics",
 ]
+
+EVERY = (*metric_names.STREAM, *metric_names.PROCESS, *http_metric_names.SERVE)
+"""Every metric that any process exports."""
