@@ -75,7 +75,8 @@ class Section:
 
     @classmethod
     def of(cls, table: Tables) -> Self:
-        """The section of a table without unknown keys. Raises :class:`DefinitionError` for a value of another type."""
+        """The section of a table. Raises :class:`DefinitionError` for an unknown key, or a value of another type."""
+        check_keys({cls.SECTION: table}, {cls.SECTION: frozenset(cls.keys())})
         return cls().with_said(**table)
 
     def with_said(self, **values: Any) -> Self:
@@ -93,7 +94,9 @@ class Section:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def as_it_is(value: Any, _where: str) -> Any:

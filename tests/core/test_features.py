@@ -26,6 +26,7 @@ from deltaplane.stream.component_tables import (
     feature_map_table,
     fit_feature_map,
 )
+from deltaplane.stream.declared import DeclaredMap
 
 KINDS: tuple[feature_maps.Kind, ...] = ("hidden", "fourier")
 END = limits.GRID_RANGE - 1
@@ -161,7 +162,7 @@ def test_a_plane_of_mapped_rows_separates_a_disc_from_a_ring(kind: feature_maps.
     points = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     side = np.repeat([-1.0, 1.0], 300)
     grid = fit_grid(points)
-    table = fit_feature_map({"kind": kind, "units": 60, "seed": 2}, grid, points)
+    table = fit_feature_map(DeclaredMap.of({"kind": kind, "units": 60, "seed": 2}), grid, points)
     quantized, _ = grid.quantize(points)
     mapped = feature_map_of(table, 2).apply(quantized) * 2.0**-20
 
@@ -196,7 +197,7 @@ def test_no_map_hands_back_the_rows_the_grid_and_the_names() -> None:
     assert NO_MAP.grid(grid) is grid
     assert NO_MAP.names(["a", "b"]) == ("a", "b")
     assert NO_MAP.identity == "none"
-    assert feature_map_of({}, 2) == feature_map_of(feature_map_table(NO_MAP), 2) == NO_MAP
+    assert feature_map_of(DeclaredMap(), 2) == feature_map_of(DeclaredMap.of(feature_map_table(NO_MAP)), 2) == NO_MAP
 
 
 # Drawing and identity ------------------------------------------------------------------------------------------------
@@ -264,20 +265,20 @@ def test_a_table_that_was_written_down_is_read_as_the_same_map(kind: feature_map
     feature_map = FeatureMap(kind, 12, 2**62 + 1, 1 / 3, (5, -END), (0.7, 1e9 / 7))
     table = feature_map_table(feature_map)
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
-    read = feature_map_of(tomllib.loads(text), 2)
+    read = feature_map_of(DeclaredMap.of(tomllib.loads(text)), 2)
     assert (read, read.identity) == (feature_map, feature_map.identity)
 
 
 def test_whole_numbers_may_stand_for_sigma_and_scales() -> None:
     table = {"kind": "hidden", "units": 3, "seed": 0, "sigma": 2, "centers": [0, 0], "scales": [1, 2]}
-    read = feature_map_of(table, 2)
+    read = feature_map_of(DeclaredMap.of(table), 2)
     assert read == FeatureMap("hidden", 3, 0, 2.0, (0, 0), (1.0, 2.0))
     assert read.identity == FeatureMap("hidden", 3, 0, 2.0, (0, 0), (1.0, 2.0)).identity
 
 
 def test_sigma_and_seed_have_defaults() -> None:
     table = {"kind": "fourier", "units": 2, "centers": [0] * 9, "scales": [1.0] * 9}
-    assert feature_map_of(table, 9) == FeatureMap("fourier", 2, 0, 3.0, (0,) * 9, (1.0,) * 9)
+    assert feature_map_of(DeclaredMap.of(table), 9) == FeatureMap("fourier", 2, 0, 3.0, (0,) * 9, (1.0,) * 9)
 
 
 GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, "centers": [0, 0], "scales": [1.0, 1.0]}
@@ -288,7 +289,7 @@ GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, 
     [
         ({"kind": "cubic"}, "kind must be 'none', 'hidden', 'fourier' or 'mixed', got 'cubic'"),
         ({"kind": "none"}, "kind 'none' takes no other keys"),
-        ({"unit": 4}, "unknown key 'unit'"),
+        ({"unit": 4}, "unknown key 'feature_map.unit'; did you mean 'units'"),
         ({"units": 0}, "expected 1 to 2000, got 0"),
         ({"units": 2002}, "expected 1 to 2000, got 2002"),
         ({"units": 5}, "expected an even number"),
@@ -314,7 +315,7 @@ GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, 
 def test_a_table_that_cannot_be_used_is_refused_by_name(change: dict[str, Any], complaint: str) -> None:
     table = {key: value for key, value in (GOOD | change).items() if value is not None}
     with pytest.raises(DefinitionError, match=complaint):
-        feature_map_of(table, 2)
+        feature_map_of(DeclaredMap.of(table), 2)
 
 
 def test_centers_and_scales_must_be_as_many_as_each_other() -> None:
@@ -328,8 +329,8 @@ def test_centers_and_scales_must_be_as_many_as_each_other() -> None:
 def fitted(*columns: npt.ArrayLike) -> tuple[list[int], list[float]]:
     """Centers and scales fitted to these columns, on a grid fitted to them as well."""
     rows = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    table = fit_feature_map({"kind": "hidden", "units": 2}, fit_grid(rows), rows)
-    return table["centers"], table["scales"]
+    table = fit_feature_map(DeclaredMap.of({"kind": "hidden", "units": 2}), fit_grid(rows), rows)
+    return list(table.centers or ()), list(table.scales or ())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -351,8 +352,8 @@ def test_the_fit_does_not_depend_on_the_order_of_the_rows() -> None:
 def test_the_squares_of_the_largest_grid_values_are_summed_exactly() -> None:
     table = {"kind": "hidden", "units": 2}
     rows = np.array([[END], [-END]] * 50_000, dtype=np.float64)
-    fitted_table = fit_feature_map(table, Grid(np.ones(1), np.zeros(1)), rows)
-    assert (fitted_table["centers"], fitted_table["scales"]) == ([0], [float(END)])
+    fitted_table = fit_feature_map(DeclaredMap.of(table), Grid(np.ones(1), np.zeros(1)), rows)
+    assert (fitted_table.centers, fitted_table.scales) == ((0,), (float(END),))
 
 
 def test_a_rare_flag_counts_like_a_common_one() -> None:
@@ -383,19 +384,19 @@ def test_fill_values_set_neither_a_center_nor_a_scale() -> None:
 def test_values_that_are_missing_or_off_the_grid_are_left_out_of_the_fit() -> None:
     good, odd = [1.0, 2.0, 3.0, 6.0], [1.0, np.nan, 2.0, 3.0, np.inf, 6.0, 1e300]
     grid = Grid(np.ones(1), np.zeros(1))
-    tables = [fit_feature_map({"kind": "hidden"}, grid, np.array(values)[:, None]) for values in (good, odd)]
+    tables = [fit_feature_map(DeclaredMap(kind="hidden"), grid, np.array(values)[:, None]) for values in (good, odd)]
     assert tables[0] == tables[1]
-    nothing = fit_feature_map({"kind": "hidden"}, grid, np.full((3, 1), np.nan))
-    assert (nothing["centers"], nothing["scales"]) == ([0], [1.0])
+    nothing = fit_feature_map(DeclaredMap(kind="hidden"), grid, np.full((3, 1), np.nan))
+    assert (nothing.centers, nothing.scales) == ((0,), (1.0,))
 
 
 def test_only_what_a_table_lacks_is_fitted() -> None:
     rows, grid = np.array([[1.0], [2.0]]), Grid(np.ones(1), np.zeros(1))
-    assert fit_feature_map({"kind": "hidden", "units": 3}, grid, rows) == {
+    assert fit_feature_map(DeclaredMap.of({"kind": "hidden", "units": 3}), grid, rows).table == {
         "kind": "hidden", "units": 3, "centers": [2], "scales": [math.isqrt(2**15) / 2**8], "sigma": 1.0
     }  # fmt: skip
-    assert fit_feature_map({"kind": "hidden", "centers": [9], "sigma": 4.0}, grid, rows)["centers"] == [9]
+    assert fit_feature_map(DeclaredMap.of({"kind": "hidden", "centers": [9], "sigma": 4.0}), grid, rows).centers == (9,)
     complete = {"kind": "hidden", "units": 3, "centers": [9], "scales": [7.0]}
-    assert fit_feature_map(complete, grid, rows) == complete
-    assert fit_feature_map({}, grid, rows) == {}
-    assert fit_feature_map({"kind": "none"}, grid, rows) == {"kind": "none"}
+    assert fit_feature_map(DeclaredMap.of(complete), grid, rows).table == complete
+    assert fit_feature_map(DeclaredMap.of({}), grid, rows).table == {}
+    assert fit_feature_map(DeclaredMap.of({"kind": "none"}), grid, rows).table == {"kind": "none"}

@@ -17,6 +17,7 @@ from deltaplane.maps.drawing import drawn_directions
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.maps.standards import fit_standards
 from deltaplane.stream.component_tables import feature_map_of, feature_map_table, fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.nested_windows import FEWEST_UNITS, ROWS_OF_A_UNIT, NestedWindows, Window
 
 END = limits.GRID_RANGE - 1
@@ -70,15 +71,15 @@ def test_auto_has_the_units_that_the_longest_window_has_or_is_no_map() -> None:
 
     def units(*windows: str, most: int = 200) -> int:
         nested_windows = NestedWindows(tuple(map(Window.parse, windows)))
-        table = fit_feature_map({"kind": "auto", "units": most}, grid, rows, nested_windows)
-        assert table["kind"] == ("mixed" if "units" in table else "none")
-        return int(table.get("units", 0))
+        table = fit_feature_map(DeclaredMap.of({"kind": "auto", "units": most}), grid, rows, nested_windows)
+        assert table.kind == ("none" if table.units is None else "mixed")
+        return table.units or 0
 
     assert [units("100"), units("100", "800"), units("100", "6400"), units("100", "all")] == [0, 100, 200, 200]
     assert [units("6400", most=31), units("6400", most=1)] == [30, 0]
     wide = limits.FEATURES - 1
-    nothing = fit_feature_map({"kind": "auto"}, Grid(np.ones(wide), np.zeros(wide)), np.zeros((1, wide)))
-    assert nothing == {"kind": "none"}
+    nothing = fit_feature_map(DeclaredMap(kind="auto"), Grid(np.ones(wide), np.zeros(wide)), np.zeros((1, wide)))
+    assert nothing == DeclaredMap(kind="none")
 
 
 def test_directions_look_at_one_two_three_and_all_features_in_turn() -> None:
@@ -110,7 +111,10 @@ def test_flags_are_not_curved() -> None:
         [random.integers(0, 2, 500), random.normal(size=500), np.ones(500), random.integers(0, 3, 500)]
     )
     rows[7, 0] = np.nan
-    assert fit_feature_map({"kind": "auto"}, Grid(np.full(4, 2.0**-10), np.zeros(4)), rows)["curved"] == [1, 3]
+    assert fit_feature_map(DeclaredMap(kind="auto"), Grid(np.full(4, 2.0**-10), np.zeros(4)), rows).curved == (
+        1,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_flags_are_not_curved() -> None:
 def test_places_that_cannot_be_are_refused_by_name(change: dict[str, Any], complaint: str) -> None:
     table = {"kind": "mixed", "units": 4, "centers": [0, 0], "scales": [1.0, 1.0]} | change
     with pytest.raises(DefinitionError, match=complaint):
-        feature_map_of(table, 2)
+        feature_map_of(DeclaredMap.of(table), 2)
 
 
 def test_a_value_further_out_than_eight_scales_counts_as_one_there() -> None:
@@ -174,15 +178,15 @@ def test_grid_and_names_are_those_of_the_rows_and_then_of_the_units() -> None:
 
 def test_auto_is_written_down_as_what_it_became() -> None:
     grid, rows = Grid(np.ones(2), np.zeros(2)), np.array([[1.0, 5.0], [3.0, 9.0]])
-    table = fit_feature_map({"kind": "auto", "units": 8}, grid, rows)
+    table = fit_feature_map(DeclaredMap.of({"kind": "auto", "units": 8}), grid, rows)
     standards = fit_standards(grid, rows)
-    assert table == {
+    assert table.table == {
         "kind": "mixed", "units": 8, "sigma": 1.0,
         "centers": [center for center, _ in standards], "scales": [scale for _, scale in standards], "curved": [],
     }  # fmt: skip
     read = feature_map_of(table, 2)
-    assert feature_map_of(feature_map_table(read), 2) == read
-    assert feature_map_of({**table, "kind": "auto"}, 2) == read
+    assert feature_map_of(DeclaredMap.of(feature_map_table(read)), 2) == read
+    assert feature_map_of(table.with_said(kind="auto"), 2) == read
 
 
 @pytest.mark.parametrize("size", [1, 2**28])

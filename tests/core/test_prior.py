@@ -16,6 +16,7 @@ from deltaplane.log.merger import fit_candidates, plane_of
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.component_tables import prior_of, prior_table
+from deltaplane.stream.declared import DeclaredPrior
 from deltaplane.stream.definition import StreamDefinition
 from strategies_streams import definition_of
 
@@ -33,7 +34,7 @@ def statistics() -> Statistics:
 
 
 def plane(table: dict[str, Any]) -> Plane:
-    found = prior_of(table, ("x", "y"))
+    found = prior_of(DeclaredPrior.of(table), ("x", "y"))
     assert found is not None
     return found
 
@@ -44,7 +45,7 @@ def test_a_table_makes_a_plane_and_the_plane_the_table(table: dict[str, Any]) ->
 
 
 def test_without_a_table_there_is_no_prior() -> None:
-    assert prior_of({}, ("x", "y")) is None
+    assert prior_of(DeclaredPrior(), ("x", "y")) is None
 
 
 def test_weights_are_taken_by_the_names_of_their_features() -> None:
@@ -69,7 +70,7 @@ def test_weights_are_taken_by_the_names_of_their_features() -> None:
 )
 def test_a_prior_that_cannot_be_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(DefinitionError, match=words):
-        prior_of({**BINARY, **changes}, ("x", "y"))
+        prior_of(DeclaredPrior.of({**BINARY, **changes}), ("x", "y"))
 
 
 def test_new_planes_are_drawn_to_the_prior_of_the_definition() -> None:

@@ -18,6 +18,7 @@ from deltaplane.stream.component_tables import (
     feature_map_table,
     fit_feature_map,
 )
+from deltaplane.stream.declared import DeclaredMap
 
 
 @st.composite
@@ -76,7 +77,7 @@ def test_a_retired_row_leaves_mapped_statistics_as_if_it_had_never_come(
 @given(maps_and_rows())
 def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, Int64s]) -> None:
     feature_map, rows = case
-    again = feature_map_of(feature_map_table(feature_map), len(feature_map.centers))
+    again = feature_map_of(DeclaredMap.of(feature_map_table(feature_map)), len(feature_map.centers))
     assert (again, again.identity) == (feature_map, feature_map.identity)
     assert np.array_equal(again.apply(rows), feature_map.apply(rows))
 
@@ -85,6 +86,6 @@ def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, 
 def test_whatever_the_rows_what_is_fitted_on_them_is_a_map(columns: list[Floats], power: int) -> None:
     rows = np.column_stack(columns)
     grid = Grid(np.full(len(columns), 2.0**power), np.zeros(len(columns)))
-    feature_map = feature_map_of(fit_feature_map({"kind": "hidden", "units": 2}, grid, rows), len(columns))
+    feature_map = feature_map_of(fit_feature_map(DeclaredMap(kind="hidden", units=2), grid, rows), len(columns))
     quantized, fits = grid.quantize(rows)
     assert feature_map.apply(quantized[fits]).shape == (np.count_nonzero(fits), 2)

@@ -18,6 +18,7 @@ from deltaplane.log.answers import answer
 from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction, Query
 from deltaplane.stream.component_tables import prior_of
+from deltaplane.stream.declared import DeclaredPrior
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_answer, write_query
 from deltaplane_services.definition_file.definition_tables import read_prior
@@ -97,7 +98,7 @@ def test_an_export_is_the_prior_that_its_plane_is(stream: StreamDefinition, mode
     for number, written in enumerate((exported, {**earlier, "biases": plane.biases.tolist()})):
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(written), "utf-8")
-        prior = prior_of(read_prior(path), stream.plane_features)
+        prior = prior_of(DeclaredPrior.of(read_prior(path)), stream.plane_features)
         assert prior is not None
         for name in ("classes", "positive", "weights", "biases"):
             assert same(getattr(prior, name), getattr(plane, name))

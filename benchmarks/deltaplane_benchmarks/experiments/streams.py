@@ -28,6 +28,7 @@ from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane.stream.sample import Samples
@@ -129,7 +130,7 @@ def definition_of(data: DataSet, task: StreamTask, *, curved: bool = False) -> S
     first, nested_windows = data.features[:GRID_FIT_ROWS], NestedWindows.automatic(AUTOMATIC_LONGEST)
     grid = fit_grid(first)
     mapped = (
-        feature_map_of(fit_feature_map({"kind": "auto"}, grid, first, nested_windows), grid.features)
+        feature_map_of(fit_feature_map(DeclaredMap(kind="auto"), grid, first, nested_windows), grid.features)
         if curved
         else NO_MAP
     )

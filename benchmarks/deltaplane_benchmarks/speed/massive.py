@@ -28,6 +28,7 @@ from deltaplane.log.partial import Partial
 from deltaplane.log.scoring import PlaneAlone, score
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.component_tables import fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples, admit
 from deltaplane.wire import read_partial, write_partial
@@ -92,8 +93,8 @@ def definition_of(units: int, seed: int) -> StreamDefinition:
     }
     if units:
         plain = StreamDefinition.from_tables(tables)
-        table = {"kind": "hidden", "units": units, "seed": seed}
-        tables["feature_map"] = fit_feature_map(table, plain.grid, rows_of_block(seed, 0).features)
+        hidden = DeclaredMap(kind="hidden", units=units, seed=seed)
+        tables["feature_map"] = fit_feature_map(hidden, plain.grid, rows_of_block(seed, 0).features).table
     return StreamDefinition.from_tables(tables)
 
 

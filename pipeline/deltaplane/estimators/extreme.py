@@ -14,10 +14,8 @@ from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.solve.cross_validation import FOLDS
 from deltaplane.solve.solver_options import Kind, Weighting
-from deltaplane.stream.component_tables import (
-    feature_map_of,
-    fit_feature_map,
-)
+from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 
 __all__ = ["ExtremeSVM"]
 
@@ -80,11 +78,12 @@ class ExtremeSVM(ProximalSVM):
         features, grid = X.shape[1], self._grid_for(X)
         feature_map = self.feature_map
         if feature_map is None:
-            table: dict[str, Any] = {"kind": self.layer, "units": self.units, "seed": self.seed}
-            if self.sigma is not None:
-                table["sigma"] = self.sigma
-            table |= standards_of(X, grid)
-            feature_map = feature_map_of(fit_feature_map(table, grid, X), features)
+            for name in ("units", "seed"):
+                if getattr(self, name) is None:
+                    raise DefinitionError(f"feature_map.{name}: expected a whole number, got None")
+            layer = DeclaredMap(kind=self.layer, units=self.units, seed=self.seed, sigma=self.sigma)
+            given = layer.with_said(**standards_of(X, grid))
+            feature_map = feature_map_of(fit_feature_map(given, grid, X), features)
         elif len(feature_map.centers) != features:
             raise DefinitionError(
                 f"feature_map: expected one over {features} features, got one over {len(feature_map.centers)}"

@@ -15,6 +15,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.stream.automatic_map import why_flat
 from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 
 __all__ = ["AskedMap", "MapChosen", "check_map", "map_of_rows"]
 
@@ -63,4 +64,5 @@ def map_of_rows(asked: AskedMap, given: Given, grid: Grid, settings: Settings, c
         return MapChosen(NO_MAP, why)
     rows: Any = given.rows[places]
     rows = rows.toarray() if is_sparse(rows) else rows
-    return MapChosen(feature_map_of(fit_feature_map({"kind": asked}, grid, rows, nested_windows, classes), features))
+    fitted = fit_feature_map(DeclaredMap(kind=asked), grid, rows, nested_windows, classes)
+    return MapChosen(feature_map_of(fitted, features))

@@ -6,7 +6,7 @@ with the key, what was expected and what came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,9 +22,9 @@ from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions
 from deltaplane.stream.automatic_map import units_of_windows, why_flat
-from deltaplane.stream.declared import KEYS, DeclaredGrid, DeclaredSolver, DeclaredWindow
+from deltaplane.stream.declared import DeclaredGrid, DeclaredMap, DeclaredPrior, DeclaredSolver, DeclaredWindow
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows, Window
-from deltaplane.table_values import label, list_of, numbers, strings, whole
+from deltaplane.table_values import whole
 
 __all__ = [
     "choices_of",
@@ -61,34 +61,24 @@ def grid_table(grid: Grid) -> dict[str, Any]:
     return table if grid.range_bits == limits.GRID_RANGE_BITS else table | {"range_bits": grid.range_bits}
 
 
-def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:
-    """The map of a complete table ``[feature_map]`` for rows of so many features; see :func:`fit_feature_map`.
+def feature_map_of(given: DeclaredMap, features: int) -> FeatureMap:
+    """The map that is declared, for rows of so many features; it must be complete: see :func:`fit_feature_map`.
 
     By default there are ``UNITS`` units, and sigma is the root of the number of features, or 1 in the mixed map.
     """
-    if unknown := sorted(set(table) - KEYS["feature_map"]):
-        known = ", ".join(sorted(KEYS["feature_map"]))
-        raise DefinitionError(f"feature_map: unknown key {unknown[0]!r}; known are {known}")
-    given = dict(table)
-    kind = given.pop("kind", "none")
-    if kind in ("auto", "linear"):
-        kind = "mixed" if kind == "auto" else "none"
+    kind: Any = "none" if given.is_none else "mixed" if given.kind == "auto" else given.kind
+    said: dict[str, Any] = {key: getattr(given, key) for key in given.table if key != "kind"}
     if kind != "none":
-        given.setdefault("units", UNITS)
-        given.setdefault("sigma", default_sigma(features, kind))
-    for key in ("centers", "scales"):
-        values = given.get(key, () if kind == "none" else None)
-        if values is None:
-            raise DefinitionError(
-                f"feature_map: expected {key} = [...] (one a feature), got none; let replay fit them and write"
-                " them down"
-            )
-        values = list_of(values, f"feature_map.{key}")
-        if kind != "none" and len(values) != features:
-            raise DefinitionError(f"feature_map.{key}: expected {features}, one a feature, got {len(values)}")
-        given[key] = tuple(values)
-    given["curved"] = tuple(list_of(given.get("curved", ()), "feature_map.curved"))
-    return FeatureMap(kind, **given)
+        said = {"units": UNITS, "sigma": default_sigma(features, kind), **said}
+        for key in ("centers", "scales"):
+            if key not in said:
+                raise DefinitionError(
+                    f"feature_map: expected {key} = [...] (one a feature), got none; let replay fit them and write"
+                    " them down"
+                )
+            if len(said[key]) != features:
+                raise DefinitionError(f"feature_map.{key}: expected {features}, one a feature, got {len(said[key])}")
+    return FeatureMap(kind, **said)
 
 
 def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
@@ -107,33 +97,36 @@ def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
 
 
 def fit_feature_map(
-    table: Mapping[str, Any], grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None, classes: int = 2
-) -> dict[str, Any]:
-    """A complete table ``[feature_map]``: missing centers and scales are fitted on the first rows float64[n, d].
+    given: DeclaredMap, grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None, classes: int = 2
+) -> DeclaredMap:
+    """The map made complete: centers and scales that it lacks are fitted on the first rows float64[n, d].
 
     Kind ``auto`` becomes the mixed map, or none for the reasons of
     :func:`deltaplane.stream.automatic_map.why_flat`. A mixed map whose units are not named has as many as the longest
     of the nested windows can have, at most ``UNITS_OF_AUTO``; named units are an upper bound for kind ``auto``.
     """
-    fitted = dict(table)
-    automatic = fitted.get("kind") == "auto"
-    if automatic or (fitted.get("kind") == "mixed" and "units" not in fitted):
-        most = min(whole(fitted.get("units", UNITS_OF_AUTO), "feature_map.units"), limits.FEATURES - grid.features)
+    automatic = given.kind == "auto"
+    if automatic or (given.kind == "mixed" and given.units is None):
+        wanted = UNITS_OF_AUTO if given.units is None else whole(given.units, "feature_map.units")
+        most = min(wanted, limits.FEATURES - grid.features)
         if automatic and (most < 2 or why_flat(grid.features, len(rows), classes, nested_windows, most) is not None):
-            return {"kind": "none"}
-        fitted["kind"] = "mixed"
+            return DeclaredMap(kind="none")
         # A window that has no unit is refused by name where the definition is made.
-        fitted["units"] = units_of_windows(most, nested_windows) // 2 * 2 or UNITS_OF_AUTO
-    if fitted.get("kind", "none") in ("none", "linear") or {"centers", "scales"} <= fitted.keys():
-        return fitted
+        units = units_of_windows(most, nested_windows) // 2 * 2 or UNITS_OF_AUTO
+        given = replace(given, kind="mixed", units=units)
+    if given.is_complete:
+        return given
     standards = fit_standards(grid, rows)
-    fitted.setdefault("centers", [center for center, _ in standards])
-    fitted.setdefault("scales", [scale for _, scale in standards])
-    if fitted["kind"] == "mixed" and "curved" not in fitted:
+    fitted: dict[str, Any] = {
+        "centers": tuple(center for center, _ in standards),
+        "scales": tuple(scale for _, scale in standards),
+        "sigma": default_sigma(len(standards), str(given.kind)),
+    }
+    if given.kind == "mixed":
         # On two values, as those of a flag, every function is linear.
-        fitted["curved"] = [at for at, column in enumerate(rows.T) if len(np.unique(column[np.isfinite(column)])) > 2]
-    fitted.setdefault("sigma", default_sigma(len(standards), fitted["kind"]))
-    return fitted
+        several = (len(np.unique(column[np.isfinite(column)])) > 2 for column in rows.T)
+        fitted["curved"] = tuple(at for at, is_curved in enumerate(several) if is_curved)
+    return replace(given, **{key: value for key, value in fitted.items() if getattr(given, key) is None})
 
 
 def nested_windows_of(given: DeclaredWindow, partitions: int, most: int) -> NestedWindows:
@@ -180,8 +173,8 @@ def solver_of(given: DeclaredSolver, choices: tuple[float, ...]) -> SolverOption
     )
 
 
-def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
-    """The plane of a table ``[prior]``, its weights in the order of ``features``; None if there is no such table.
+def prior_of(given: DeclaredPrior, features: Sequence[str]) -> Plane | None:
+    """The plane of a prior that is declared, its weights in the order of ``features``; None if nothing is said of one.
 
     New planes are drawn towards the prior (paper 5). A new stream has few rows, and a plane learned elsewhere has seen
     more. To solve towards it instead of towards zero needs no other statistics:
@@ -189,11 +182,9 @@ def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
     Features that it lacks get the weight 0. Raises :class:`DefinitionError` if it has a feature that the stream does
     not have, if its parts do not fit together, or if a number is not finite.
     """
-    if not table:
+    if given == DeclaredPrior():
         return None
-    classes = tuple(strings(table.get("classes", ()), "prior.classes"))
-    positive = None if table.get("positive") is None else label(table["positive"], "prior.positive")
-    named = strings(table.get("features", list(features)), "prior.features")
+    classes, positive, named = given.classes or (), given.positive, given.features or tuple(features)
     if len(classes) < 2 or list(classes) != sorted(set(classes)) or (positive is not None and len(classes) != 2):
         raise DefinitionError(f"prior.classes: expected two or more in sorted order (two with positive), got {classes}")
     if positive is not None and positive not in classes:
@@ -204,9 +195,7 @@ def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
         )
     if len(set(named)) < len(named):
         raise DefinitionError(f"prior.features: expected names that differ, got {len(named)} of {len(set(named))}")
-    planes = len(classes) if positive is None else 1
-    rows = [numbers(row, "prior.weights") for row in list_of(table.get("weights", ()), "prior.weights")]
-    biases = numbers(table.get("biases", ()), "prior.biases")
+    planes, rows, biases = len(classes) if positive is None else 1, given.weights or (), given.biases or ()
     if len(rows) != planes or len(biases) != planes or {len(row) for row in rows} != {len(named)}:
         raise DefinitionError(
             f"prior: expected {planes} rows of {len(named)} weights and {planes} biases, got {len(rows)} of"

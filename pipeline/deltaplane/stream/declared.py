@@ -66,6 +66,10 @@ def _sequence(value: Any, where: str) -> tuple[Any, ...]:
     return tuple(list_of(value, where))
 
 
+def _rows(value: Any, where: str) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(numbers(row, where)) for row in list_of(value, where))
+
+
 @dataclass(frozen=True)
 class DeclaredFeatures(Section):
     """The table ``[features]``."""
@@ -121,7 +125,7 @@ class DeclaredPrior(Section):
     classes: tuple[str, ...] | None = declared(strings)
     positive: str | None = declared(label)
     features: tuple[str, ...] | None = declared(strings)
-    weights: tuple[Any, ...] | None = declared(_sequence)
+    weights: tuple[tuple[float, ...], ...] | None = declared(_rows)
     biases: tuple[float, ...] | None = declared(numbers)
 
 

@@ -332,7 +332,7 @@ class StreamDefinition:
         grid, given, solver = grid_of(declared.grid, len(names)), declared.classes, declared.solver
         classes = ClassDefinition(given.names or (), given.positive, given.most)
         partitions = 1 if declared.partitions is None else declared.partitions
-        feature_map = feature_map_of(declared.feature_map.table, len(names))
+        feature_map = feature_map_of(declared.feature_map, len(names))
         fitting = MessageSize.most_windows(
             classes.modelled_classes, feature_map.width(len(names)) + 1, classes.most or 2
         )
@@ -352,7 +352,7 @@ class StreamDefinition:
             choices=choices,
             weightings=weightings_of(solver, several=len(nested_windows.windows) > 1 or len(choices) > 1),
             feature_map=feature_map,
-            prior=prior_of(declared.prior.table, feature_map.names(names)),
+            prior=prior_of(declared.prior, feature_map.names(names)),
             objective=GMEAN if solver.objective is None else Objective.parse(solver.objective),
             calibrate=solver.calibrate is not False,
             columns=declared.columns,

@@ -17,6 +17,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.automatic_map import why_flat
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.component_tables import fit_feature_map, grid_table
+from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
 from deltaplane_services.produce.column_choice import inferred_of
@@ -127,8 +128,8 @@ def _map(inferred: Inferred, columns: Mapping[str, Cells], classes: int) -> tupl
         return {"kind": "none"}, "no label is named, and how many classes there are decides on it; name it with --label"
     encoded = inferred.encoder.encode(columns)
     rows, windows = encoded.features[encoded.fits], NestedWindows.automatic(AUTOMATIC_LONGEST)
-    table = fit_feature_map({"kind": "auto"}, inferred.grid, rows, windows, classes)
-    return table, why_flat(rows.shape[1], len(rows), classes, windows)
+    fitted = fit_feature_map(DeclaredMap(kind="auto"), inferred.grid, rows, windows, classes)
+    return fitted.table, why_flat(rows.shape[1], len(rows), classes, windows)
 
 
 def _known(name: str, role: str, columns: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from deltaplane.log.headline import METRICS
 from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.automatic_map import why_flat
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
-from deltaplane.stream.declared import DeclaredMap, DeclaredStream
+from deltaplane.stream.declared import DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import FEWEST_UNITS, NestedWindows
 from deltaplane_services.definition_file.input_table import InputTable
@@ -244,8 +244,7 @@ def _fitted(stream: DeclaredStream, first: Floats, classes: int) -> DeclaredStre
     grid, windows = grid_of(stream.grid, first.shape[1]), None
     if stream.feature_map.kind in ("auto", "mixed"):
         windows = _nested_windows(stream)
-    fitted = fit_feature_map(stream.feature_map.table, grid, first, windows, classes)
-    return replace(stream, feature_map=DeclaredMap.of(fitted))
+    return replace(stream, feature_map=fit_feature_map(stream.feature_map, grid, first, windows, classes))
 
 
 def _nested_windows(stream: DeclaredStream) -> NestedWindows:
