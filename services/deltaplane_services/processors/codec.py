@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 Change = Claim | Delta | SourceOrder
-Row = Mapping[str, Any] | Sequence[float]
+_Row = Mapping[str, Any] | Sequence[float]
 """The cells or features of a row by name, or its features in the definition's order."""
 
 _M = TypeVar("_M")
@@ -214,7 +214,7 @@ class Codec:
 
     # Records of messages ---------------------------------------------------------------------------------------------
 
-    def sample(self, name: str, event_time: int, label: str, row: Row) -> Outgoing:
+    def sample(self, name: str, event_time: int, label: str, row: _Row) -> Outgoing:
         """The record of one sample: its features in order or, where the definition has columns, its cells by name.
 
         Raises :class:`WireError` and :class:`RowsRefused` for what no message can hold.
@@ -267,7 +267,7 @@ class Codec:
         value = write_retirement(retirement, self.definition.data_fingerprint)
         return Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)
 
-    def query_of(self, name: str, row: Row, headers: Headers = ()) -> Outgoing:
+    def query_of(self, name: str, row: _Row, headers: Headers = ()) -> Outgoing:
         """The record of a query: cells or features by name, or features in the definition's order.
 
         Raises :class:`WireError` and :class:`RowsRefused` for what no message can hold.
