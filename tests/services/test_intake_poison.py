@@ -50,7 +50,7 @@ def met(
     found = reader.read([record(topic, 0, at, one, key=key) for at, one in enumerate(values)], NOW)
     items = [item for item in found.items if item.offset == 1]
     assert [item.id for item in found.items if item.offset != 1] == ["before", "behind"]
-    letters = [letter.decoded for one in found.refused for letter in one.letters()]
+    letters = [letter.message for one in found.refused for letter in one.letters()]
     outcomes: list[Any] = [*items, *letters]
     (outcome,) = outcomes
     if isinstance(outcome, DeadLetter):
@@ -183,8 +183,8 @@ def test_a_nought_is_one_label_however_it_is_written_and_no_boolean_or_other_tex
         assert [item.label for item in found.items] == ["0"]
         return
     ((letter,),) = [one.letters() for one in found.refused]
-    assert isinstance(letter.decoded, DeadLetter)
-    assert letter.decoded.kind == ("bad label" if text in {"null", '""', "{}"} else "unknown class")
+    assert isinstance(letter.message, DeadLetter)
+    assert letter.message.kind == ("bad label" if text in {"null", '""', "{}"} else "unknown class")
     assert len(found.items) == 0
 
 
@@ -247,6 +247,6 @@ def test_poison_from_a_database_is_one_letter_and_a_row_is_retired_by_its_key_al
     found = reader.read([*records, record("payments", 0, 2, None, key=b'{"ref": "a"}')], NOW)
     assert [(item.id, item.gone) for item in found.items] == [("a", False), ("a", True)]
     ((letter,),) = [one.letters() for one in found.refused]
-    assert isinstance(letter.decoded, DeadLetter)
-    assert letter.decoded.offset == 1
-    assert words in letter.decoded.reason
+    assert isinstance(letter.message, DeadLetter)
+    assert letter.message.offset == 1
+    assert words in letter.message.reason
