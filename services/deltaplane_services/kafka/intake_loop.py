@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -405,9 +406,11 @@ class IntakeService(ServiceLoop):
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _LAG_SECONDS
-        lags = dict(self._events.lags())
+        lags = Counter(self._events.lags())
         if self._labels is not None:
-            lags |= self._labels.lags()
+            lags.update(self._labels.lags())
+        # The client has given these out, and they are still to be read.
+        lags.update((record.topic, record.partition) for record in self._unread)
         self._watch.lags(lags)
 
     def _finish(self) -> None:
