@@ -150,11 +150,7 @@ def _run(
     show.show(report, console)
     if outputs.json_to is not None:
         show.write_json(report, outputs.json_to)
-    if outputs.markdown is not None:
-        show.write_markdown(report, outputs.markdown)
-    if outputs.plots is not None:
-        written = show.draw(report, outputs.plots)
-        console.print(f"{len(written)} pictures in {outputs.plots}")
+    show.write_out(report, outputs, console)
     if not report.exhibits:
         raise DeltaplaneError("bench: no experiment could run, since all its data is missing; see above")
     if how.check and (report.targets_missed or report.missing):

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_benchmarks.exhibit import Cell, Chart, Exhibit, Report
+from deltaplane_benchmarks.shared_options import Outputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +33,7 @@ __all__ = [
     "show",
     "write_json",
     "write_markdown",
+    "write_out",
 ]
 
 PICTURE_INCHES = (8.0, 5.0)
@@ -104,6 +106,14 @@ def write_json(report: Report, place: str) -> None:
 def write_markdown(report: Report, place: Path) -> None:
     """The report as a text of tables to a file."""
     _write(markdown(report), place, "--markdown")
+
+
+def write_out(report: Report, outputs: Outputs, console: Console) -> None:
+    """Write the tables and draw the charts of a report where that was asked for."""
+    if outputs.markdown is not None:
+        write_markdown(report, outputs.markdown)
+    if outputs.plots is not None:
+        console.print(f"{len(draw(report, outputs.plots))} pictures in {outputs.plots}")
 
 
 def _write(text: str, place: Path, option: str) -> None:

@@ -25,7 +25,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ from deltaplane_services.kafka.clients import reader, sample_publisher, topic_wa
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.processors.messages import MODELS
+from deltaplane_services.readers import codes_of
 from deltaplane_services.sent_rows import check_admitted, milliseconds_of, refused, text_of, texts_of, warn_of_unit
 
 __all__ = ["LiveModel", "NoPlane", "NoProbabilities", "SampleProducer"]
@@ -224,9 +225,7 @@ class SampleProducer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.flush()
 
 
@@ -406,16 +405,13 @@ class LiveModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def _samples(ids: Sequence[str], times: Int64s, labels: Sequence[str], features: Floats, log_time: int = 0) -> Samples:
-    place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    codes = np.array([place[label] for label in labels], dtype=np.int32)
-    return Samples.of_record(ids, times, tuple(place), codes, features, log_time)
+    table, codes = codes_of(labels)
+    return Samples.of_record(ids, times, table, codes, features, log_time)
 
 
 def _check_all(answers: Answers) -> None:

@@ -22,7 +22,4 @@ def finish(tables: list[Figures], began: float, outputs: Outputs) -> None:
     if outputs.json_to is not None:
         write_json(tables, outputs.json_to)
     report = Report(machine(), [table.exhibit() for table in tables], seconds=time.perf_counter() - began)
-    if outputs.markdown is not None:
-        show.write_markdown(report, outputs.markdown)
-    if outputs.plots is not None:
-        console.print(f"{len(show.draw(report, outputs.plots))} pictures in {outputs.plots}")
+    show.write_out(report, outputs, console)

@@ -66,9 +66,6 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     show.show(report, console)
     if outputs.json_to is not None:
         show.write_json(report, outputs.json_to)
-    if outputs.markdown is not None:
-        show.write_markdown(report, outputs.markdown)
-    if outputs.plots is not None:
-        console.print(f"{len(show.draw(report, outputs.plots))} pictures in {outputs.plots}")
+    show.write_out(report, outputs, console)
     if check and report.targets_missed:
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -116,11 +116,9 @@ def _server(features: int) -> Iterator[http.client.HTTPConnection]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module.
         try:
             assert process.stdout is not None
-            connection = http.client.HTTPConnection("127.0.0.1", int(process.stdout.readline()), timeout=60)
-            try:
+            port = int(process.stdout.readline())
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
                 yield connection
-            finally:
-                connection.close()
         finally:
             process.terminate()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +52,7 @@ def traffic(settings: ServiceSettings, cluster: ClusterName, topic: str) -> Traf
         "statistics.interval.ms": STATISTICS_MILLISECONDS,
         "stats_cb": count,
     }
-    consumer = Consumer(properties)
-    try:
+    with closing(Consumer(properties)) as consumer:
         place = TopicPartition(f"{name}.{topic}", 0)
         begin, end = consumer.get_watermark_offsets(place, timeout=STALLED_SECONDS)
         _next_count(consumer, counted)
@@ -60,8 +60,6 @@ def traffic(settings: ServiceSettings, cluster: ClusterName, topic: str) -> Traf
         consumer.assign([TopicPartition(place.topic, 0, begin)])
         records, size = _read(consumer, place, end)
         _next_count(consumer, counted)
-    finally:
-        consumer.close()
     return Traffic(records, size, counted[0] - before)
 
 

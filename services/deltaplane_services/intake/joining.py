@@ -35,6 +35,7 @@ from deltaplane_services.intake.waiting_rows import WaitingRow, WaitingRows, cou
 from deltaplane_services.processors.codec import Undecodable, codec_of
 from deltaplane_services.processors.letters import LetterBudget
 from deltaplane_services.processors.messages import Outgoing, Output, Record
+from deltaplane_services.readers import codes_of
 
 __all__ = ["MESSAGE_BYTES", "MESSAGE_ROWS", "REASON", "IntakeProcessor"]
 
@@ -354,15 +355,14 @@ class IntakeProcessor:
     def _batch(self, samples: Sequence[tuple[WaitingRow, str]]) -> Outgoing:
         """The record of some rows, no more than fit one."""
         table = self._columns.table(zip(*from_texts([row.cells for row, _ in samples if row.cells]), strict=True))
-        place = {label: code for code, label in enumerate(dict.fromkeys(label for _, label in samples))}
-        codes = np.array([place[label] for _, label in samples], dtype=np.int32)
+        labels, codes = codes_of([label for _, label in samples])
         times = np.array([row.time for row, _ in samples], dtype=np.int64)
         ids = [row.id for row, _ in samples]
         if self._definition.columns is not None:
-            rows = Samples.of_record(ids, times, tuple(place), codes, np.zeros((len(ids), 0)))
+            rows = Samples.of_record(ids, times, labels, codes, np.zeros((len(ids), 0)))
             return next(self._codec.named_batches(self.partition, rows, table, np.arange(len(ids))))
         features, _ = features_by_name(self._definition, table)
-        made = Samples.of_record(ids, times, tuple(place), codes, features)
+        made = Samples.of_record(ids, times, labels, codes, features)
         return self._codec.sample_batch(self.partition, made).encoded
 
 

@@ -55,8 +55,7 @@ def readable_checkpoints(settings: ServiceSettings, central: LogReader) -> list[
 
 def dated_checkpoints(settings: ServiceSettings, central: LogReader) -> list[DatedCheckpoint]:
     """Every checkpoint of this stream that its topic still holds, with the time at which it was appended."""
-    _, end = central.bounds(CHECKPOINTS, 0)
-    records, definition = list(central.read(CHECKPOINTS, 0, 0, end)), settings.definition
+    records, definition = list(central.read(CHECKPOINTS, 0)), settings.definition
     ends = {partition: central.bounds(DELTAS, partition)[1] for partition in range(definition.partitions)}
     read = ((readable_checkpoint(definition, record, ends), record.log_time) for record in records)
     return [DatedCheckpoint(checkpoint, log_time) for checkpoint, log_time in read if checkpoint is not None]
@@ -80,8 +79,7 @@ def state_before(definition: StreamDefinition, central: LogReader, source: Sourc
     Raises :class:`DeltaGap` if deltas are gone that no checkpoint holds.
     """
     partition = source.partition % definition.partitions
-    _, end = central.bounds(CHECKPOINTS, 0)
-    written = list(central.read(CHECKPOINTS, 0, 0, end))
+    written = list(central.read(CHECKPOINTS, 0))
     low, high = central.bounds(DELTAS, partition)
     checkpoint, start = newest_checkpoint(definition, source, written, high)
     if 0 < start < low:
@@ -124,7 +122,7 @@ def state_at(
 def last_receipts(site: LogReader, partition: int, wanted: Callable[[Receipt], bool]) -> list[Receipt]:
     """The last of the receipts ``wanted`` under each key of a partition, in the order of the log."""
     found: dict[bytes | None, Receipt] = {}
-    for record in site.read(RECEIPTS, partition, *site.bounds(RECEIPTS, partition)):
+    for record in site.read(RECEIPTS, partition):
         receipt = Codec.receipt(record)
         if not isinstance(receipt, Undecodable) and wanted(receipt):
             found[record.key] = receipt

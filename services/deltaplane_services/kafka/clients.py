@@ -11,7 +11,8 @@ import re
 import time
 import tomllib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +47,7 @@ __all__ = [
     "merger_clients",
     "publisher",
     "reader",
+    "readers",
     "registry_properties",
     "sample_publisher",
     "scorer_clients",
@@ -100,6 +102,13 @@ def reader(settings: ServiceSettings, cluster: ClusterName, *, headers: bool = F
     name = settings.definition.name
     properties = settings.consumer_properties(cluster, f"{name}.readers")
     return _made(lambda given: LogReader(given, name, headers_of if headers else None), properties, cluster)
+
+
+@contextmanager
+def readers(settings: ServiceSettings) -> Iterator[tuple[LogReader, LogReader]]:
+    """(a reader of the central cluster, one of the site's), which are closed at the end of the block."""
+    with closing(reader(settings, "central")) as central, closing(reader(settings, "site")) as site:
+        yield central, site
 
 
 def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str]) -> TopicWatch:

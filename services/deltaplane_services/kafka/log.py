@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from deltaplane import limits
 from deltaplane_services.kafka import silence
 from deltaplane_services.kafka.announcing import announced_by, announced_in
 from deltaplane_services.kafka.log_errors import (
@@ -193,7 +194,7 @@ class LogReader:
         if is_refusal(error):
             raise self._party.not_allowed("Read", f"topic {topic}", error)
 
-    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
+    def read(self, topic: str, partition: int, start: int = 0, stop: int = limits.POSITION) -> Iterator[Record]:
         """The records from ``start`` (or the beginning, if that is later) to before ``stop`` (or the end).
 
         Raises :class:`LogUnavailable` if nothing comes for too long.

@@ -133,8 +133,7 @@ class MergerService(ServiceLoop):
         deltas that the log does not have.
         """
         processor = MergerProcessor(self.definition)
-        _, end = self._reader.bounds(CHECKPOINTS, 0)
-        written = list(self._reader.read(CHECKPOINTS, 0, 0, end))
+        written = list(self._reader.read(CHECKPOINTS, 0))
         ends = {partition: self._reader.bounds(DELTAS, partition)[1] for partition in range(self.definition.partitions)}
         checkpoints = [record for record in written if readable_checkpoint(self.definition, record, ends)]
         if len(checkpoints) < len(written):

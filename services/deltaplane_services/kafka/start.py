@@ -7,6 +7,7 @@ for ever. The rights that a command needs are in access.py; the brokers report t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -46,11 +47,8 @@ def check_stream(settings: ServiceSettings, role: str) -> None:
     for cluster in CLUSTERS:
         check_topics(settings, cluster, ROLES[role].topics(cluster), role)
     if "Read" in ROLES[role].topics("central").get(MODELS, ()):
-        log = reader(settings, "central")
-        try:
+        with closing(reader(settings, "central")) as log:
             ModelFollower(log, settings.definition)
-        finally:
-            log.close()
 
 
 def check_topics(

@@ -22,7 +22,7 @@ from deltaplane.log.model_proof import ModelProof
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoints, rows_went_by_content
-from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.clients import readers
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.kafka.log_errors import RecordsDeleted
@@ -195,9 +195,8 @@ def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Seq
 
 def _audit(settings: ServiceSettings, asked: Collection[str], histories: Sequence[HistoryAccount]) -> Audit:
     """The audit in one trial. Raises :class:`RecordsDeleted`, and what :func:`audit` raises."""
-    central, site = reader(settings, "central"), reader(settings, "site")
     definition = settings.definition
-    try:
+    with readers(settings) as (central, site):
         follower = ModelFollower(central, definition)
         model, newest = follower.model, follower.newest
         if model is None or newest is None:
@@ -222,9 +221,6 @@ def _audit(settings: ServiceSettings, asked: Collection[str], histories: Sequenc
         proof = told.prove(model, total, definition)
         notes = (*told.notes, *(note for account in accounts.values() for note in account.notes))
         return Audit(model, total.digest(definition.data_fingerprint), tuple(sources), proof, notes)
-    finally:
-        central.close()
-        site.close()
 
 
 def unprovable(definition: StreamDefinition, state: SourceState, account: RecomputedSource | None) -> tuple[str, ...]:
@@ -239,5 +235,5 @@ def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
     return any(
         isinstance(codec.change(record), SourceOrder)
         for partition in range(settings.definition.partitions)
-        for record in central.read(DELTAS, partition, *central.bounds(DELTAS, partition))
+        for record in central.read(DELTAS, partition)
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from deltaplane.errors import DeltaplaneError
@@ -18,7 +19,7 @@ from deltaplane.log.delta import SourceState
 from deltaplane.log.model import Model
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, readable_checkpoints, rows_went_by_content, state_at
-from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.kafka.clients import publisher, reader, readers
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
@@ -91,8 +92,7 @@ def pass_live_log(
     Records of removed sources are left out. ``begin`` is called first, with the labels of open classes that each
     partition had admitted.
     """
-    central, site = reader(settings, "central"), reader(settings, "site")
-    try:
+    with readers(settings) as (central, site):
         starts, labels = _starts(settings, central, site, whole_log=whole_log)
         if begin is not None:
             begin(labels)
@@ -110,9 +110,6 @@ def pass_live_log(
                 ends |= {(record.topic, record.partition): record.offset + 1 for record in records}
                 until = time.monotonic() + idle_seconds
         return _model_at(settings, central, ends)
-    finally:
-        site.close()
-        central.close()
 
 
 def _starts(
@@ -184,8 +181,7 @@ def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place
 
 
 def _check_empty(settings: ServiceSettings) -> None:
-    log = reader(settings, "site")
-    try:
+    with closing(reader(settings, "site")) as log:
         for topic in (SAMPLES, RETIREMENTS):
             for partition in range(settings.definition.partitions):
                 begin, end = log.bounds(topic, partition)
@@ -194,8 +190,6 @@ def _check_empty(settings: ServiceSettings) -> None:
                         f"{settings.definition.name}.{topic}-{partition}: expected an empty stream, got records from"
                         f" {begin} to {end}; copy to a stream of a new name"
                     )
-    finally:
-        log.close()
 
 
 def publish_all(settings: ServiceSettings, records: Iterable[Outgoing]) -> None:

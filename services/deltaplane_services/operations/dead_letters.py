@@ -7,6 +7,7 @@ it was one row of a batch, or was too large; those are sent again by whoever has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,10 +86,9 @@ def kept_letters(
     """The newest letter of each key, in the order of their logs: of one kind (``reason``), or since a time in ms."""
     for cluster in settings.clusters:
         newest: dict[str, KeptLetter] = {}
-        log = reader(settings, cluster.name, headers=True)
-        try:
+        with closing(reader(settings, cluster.name, headers=True)) as log:
             for partition in range(settings.definition.partitions):
-                for record in log.read(DEAD_LETTERS, partition, 0, 2**62):
+                for record in log.read(DEAD_LETTERS, partition):
                     letter = Codec.dead_letter(record)
                     if isinstance(letter, Undecodable):
                         continue
@@ -96,8 +96,6 @@ def kept_letters(
                     newest.pop(key, None)
                     headers = original_headers(record.headers) or ()
                     newest[key] = KeptLetter(cluster.name, key, record.log_time, letter, headers)
-        finally:
-            log.close()
         for one in newest.values():
             kinds = {one.letter.kind, *one.letter.rest}
             if (reason is None or reason in kinds) and (since is None or one.log_time >= since):

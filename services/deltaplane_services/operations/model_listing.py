@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import rich.console
@@ -76,14 +77,12 @@ def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
     :func:`~deltaplane_services.kafka.accepted.state_at` raises, and :class:`NotAllowed` if those topics may not be
     read.
     """
-    definition, central = settings.definition, reader(settings, "central")
-    try:
+    definition = settings.definition
+    with closing(reader(settings, "central")) as central:
         checkpoints, live = readable_checkpoints(settings, central), Statistics(definition.dimension)
         for position in model.positions:
             if not position.removed:
                 live = live + state_at(settings, central, checkpoints, position).statistics
-    finally:
-        central.close()
     if live.digest(definition.data_fingerprint) != model.digest:
         raise StatisticsGone(
             f"model {model.version}: checkpoints and deltas add up to other statistics than the model was made from;"
@@ -99,15 +98,12 @@ def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf)
     Models with a lower version or of another definition are skipped.
     """
     watch = topic_watch(settings, "central", (MODELS,))
-    follower = ModelFollower(reader(settings, "central"), settings.definition, watch=watch)
     until = time.monotonic() + deadline_seconds
-    try:
+    with closing(ModelFollower(reader(settings, "central"), settings.definition, watch=watch)) as follower:
         if follower.model is not None:
             yield follower.model
         while time.monotonic() < until:
             yield from follower.poll(500, POLL_SECONDS)
-    finally:
-        follower.close()
 
 
 def first_model(settings: ServiceSettings, wanted: Callable[[Model], bool], wait_seconds: float) -> Model | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from deltaplane.log.delta import Source
@@ -69,9 +70,11 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
     have, before anything is published, and :class:`DeliveryFailed`.
     """
     asked = _Asked(settings, ids, reason)
-    receipts, follower = reader(settings, "site"), ModelFollower(reader(settings, "central"), settings.definition)
-    tiles = AcceptedTiles(settings, reader(settings, "central"), follower.model, asked.places)
-    try:
+    with (
+        closing(reader(settings, "site")) as receipts,
+        closing(ModelFollower(reader(settings, "central"), settings.definition)) as follower,
+        closing(AcceptedTiles(settings, reader(settings, "central"), follower.model, asked.places)) as tiles,
+    ):
         receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in asked.places])
         asked.publish()
         deadline = time.monotonic() + wait_seconds
@@ -86,10 +89,6 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
             asked.take_models(models)
             if asked.answered or time.monotonic() >= deadline:
                 return list(asked.answers.values())
-    finally:
-        receipts.close()
-        tiles.close()
-        follower.close()
 
 
 class _Asked:

@@ -7,6 +7,7 @@ others are retired are looked for again, until none is new.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 
 from deltaplane.columns.rules import SubjectRule
@@ -125,8 +126,7 @@ def retire_subject(settings: ServiceSettings, subject: Subject, reason: str, wai
     """
     rows, partitions = SubjectRows(settings.definition, subject), range(settings.definition.partitions)
     answers: dict[str, Answer] = {}
-    log = reader(settings, "site")
-    try:
+    with closing(reader(settings, "site")) as log:
         read_to = dict.fromkeys(partitions, 0)
         while True:
             for partition in partitions:
@@ -137,5 +137,3 @@ def retire_subject(settings: ServiceSettings, subject: Subject, reason: str, wai
             if not new:
                 return RetiredSubject(tuple(answers.values()), rows.without_names)
             answers |= {answer.id: answer for answer in retire(settings, new, reason, wait_seconds)}
-    finally:
-        log.close()

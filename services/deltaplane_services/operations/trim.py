@@ -22,7 +22,7 @@ from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, 
 from deltaplane_services.definition_file.kafka_properties import client_refused
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import readable_checkpoints
-from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.clients import readers
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.topic_plans import topic_name
@@ -84,8 +84,7 @@ class TrimPlan:
 
 def plan_trim(settings: ServiceSettings, margin: TrimMargin) -> TrimPlan:
     """What the sources of this site no longer need, by their newest checkpoints. Raises :class:`LogUnavailable`."""
-    central, site = reader(settings, "central"), reader(settings, "site")
-    try:
+    with readers(settings) as (central, site):
         newest: dict[Source, Checkpoint] = {}
         for checkpoint in readable_checkpoints(settings, central):
             source = checkpoint.state.source
@@ -102,9 +101,6 @@ def plan_trim(settings: ServiceSettings, margin: TrimMargin) -> TrimPlan:
             else:
                 untouched.append(point)
         return TrimPlan(tuple(trims), tuple(untouched))
-    finally:
-        central.close()
-        site.close()
 
 
 def _spans(site: LogReader, source: Source) -> LogSpans:

@@ -22,7 +22,7 @@ from deltaplane_services.kafka.accepted import (
     readable_checkpoints,
     rows_went_by_content,
 )
-from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.clients import reader, readers
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.operations.audit import Audit, audit
@@ -63,8 +63,7 @@ def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[l
     One audit serves all ids. Raises :class:`NoReceipt` if an id has no receipt, and :class:`NothingToAudit` or
     :class:`DeltaGap` if the log no longer reaches back to what is needed.
     """
-    central, site = reader(settings, "central"), reader(settings, "site")
-    try:
+    with readers(settings) as (central, site):
         audited: Audit | None = None
         for sample_id in ids:
             receipts = _receipts_of(settings, site, sample_id)
@@ -77,9 +76,6 @@ def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[l
                 raise NothingToAudit(f"{sample_id!r}: {WENT_BY_CONTENT}")
             audited = audited or _audit(settings, ids)
             yield _verified(settings, (central, site), receipts, audited)
-    finally:
-        central.close()
-        site.close()
 
 
 def _verified(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Self
 
 from deltaplane_services.readers.row_blocks import RowBlock
@@ -44,9 +43,7 @@ class ReadAhead(Iterator[RowBlock]):
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._ended = True
             self._changed.notify_all()

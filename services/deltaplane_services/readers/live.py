@@ -10,7 +10,6 @@ import os
 import select
 import stat
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from deltaplane_services.readers.row_blocks import ReaderError
@@ -61,9 +60,7 @@ class LivePipe:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._ears)
         os.close(self._mouth)
         if self._path is not None and self._opened:

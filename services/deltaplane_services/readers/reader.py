@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import PurePath
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from deltaplane_services.definition_file.file_formats import FORMAT_OF_SUFFIX, FORMATS
@@ -88,9 +87,7 @@ class RowReader(Iterator[RowBlock]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
