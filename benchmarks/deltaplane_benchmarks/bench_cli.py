@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane_benchmarks.shared_options import Experimenting, LabelDelay, Outputs
+from deltaplane_benchmarks.shared_options import Experimenting, LabelDelay, Moa, Outputs
 from deltaplane_benchmarks.speed.commands import register
 from deltaplane_services.cli.option_groups import with_groups
 
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
-__all__ = ["HELP", "NEEDED", "app", "bench", "calibration", "keel", "papers", "peers", "streams", "tables"]
+__all__ = ["HELP", "NEEDED", "app", "bench", "calibration", "imbalance", "keel", "papers", "peers", "streams", "tables"]
 
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
@@ -118,7 +118,7 @@ def keel(
 def peers(
     outputs: Outputs,
     how: Experimenting,
-    moa: Annotated[Path | None, typer.Option(help="A directory with MOA's jars, to run it too; it needs Java.")] = None,
+    moa: Moa = None,
     label_delay: LabelDelay = 0,
 ) -> None:
     r"""Run other stream learners and ours on the same rows: rows a second beside the G-mean.
@@ -129,6 +129,43 @@ def peers(
     from deltaplane_benchmarks.experiments.peers import experiment
 
     _run([experiment(moa)], 2, how, outputs, label_delay)
+
+
+@app.command()
+@with_groups
+def imbalance(
+    outputs: Outputs,
+    how: Experimenting,
+    moa: Moa = None,
+    results: Annotated[
+        Path, typer.Option(help="A file of lines of JSON, one for each run; what is in it is not run again.")
+    ] = Path("imbalance.jsonl"),
+    rows: Annotated[int, typer.Option(min=2000, help="Rows of each stream.")] = 20_000,
+    streams: Annotated[
+        list[str] | None, typer.Option(help="Streams with this in their names; may be given more than once.")
+    ] = None,
+    learners: Annotated[
+        list[str] | None, typer.Option(help="Learners with this in their names; may be given more than once.")
+    ] = None,
+    delays: Annotated[
+        list[int] | None, typer.Option(min=0, help="Rows by which labels come late; 100, then 0 and 1,000 by default.")
+    ] = None,
+    show_only: Annotated[
+        bool, typer.Option("--show-only", help="Run nothing: make the tables of the runs that there are.")
+    ] = False,
+) -> None:
+    """Run the league: learners for imbalanced streams and ours on made streams that change, with late labels.
+
+    All of it takes days. It goes on where it was ended: every run is a line of --results.
+
+    deltaplane bench imbalance --moa moa --streams 1:100 --delays 100 --markdown imbalance.md
+    """
+    _require_extra()
+    from deltaplane_benchmarks.experiments.league import Part, experiment
+    from deltaplane_benchmarks.league.catalogue import DELAYS
+
+    part = Part(results, moa, rows, streams or (), learners or (), delays or DELAYS, show_only)
+    _run([experiment(part)], 2, how, outputs)
 
 
 def _run(

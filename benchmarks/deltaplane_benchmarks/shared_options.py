@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["KAFKA", "Check", "Experimenting", "LabelDelay", "Outputs", "Seed"]
+__all__ = ["KAFKA", "Check", "Experimenting", "LabelDelay", "Moa", "Outputs", "Seed"]
 
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 LabelDelay = Annotated[
@@ -17,6 +17,7 @@ LabelDelay = Annotated[
         min=0, max=10**9, help="Rows by which labels come late: a row is predicted, and learned so much later."
     ),
 ]
+Moa = Annotated[Path | None, typer.Option(help="A directory with MOA's jars, to run it too; it needs a JDK.")]
 Check = Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is not met or data is missing.")]
 KAFKA = "HOST:PORT of Kafka; the stream's topics are made and deleted."
 

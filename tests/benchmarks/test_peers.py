@@ -17,7 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.made import bench_without_data, clouds
-from deltaplane.arrays import Flags
+from deltaplane.arrays import Flags, Floats
+from deltaplane.errors import DeltaplaneError
 from deltaplane.log import confusion
 from deltaplane.solve.solver import solve
 from deltaplane.stream.sample import admit
@@ -26,6 +27,7 @@ from deltaplane_benchmarks import bench_cli
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.archives import DataMissing
 from deltaplane_benchmarks.experiments import peers
+from deltaplane_benchmarks.league import catalogue as catalogue_of_league
 from deltaplane_benchmarks.peers import batches, moa, ours, tested_rows
 from deltaplane_benchmarks.peers.learners import LEARNERS
 from deltaplane_benchmarks.peers.no_change import NO_CHANGE, NO_CHANGE_BY_ROW, last_known
@@ -41,7 +43,8 @@ def task_of(count: int, *, apart: float = 3.0, chunk: int = 100, part: int = 200
     return Task(table.features[order], table.flags("positive")[order], chunk, part)
 
 
-INSTALLED = [learner for learner in LEARNERS if learner.installed]
+LEAGUE = [one for one in catalogue_of_league.learners(None) if not one.name.startswith(("MOA", "NoChange"))]
+INSTALLED = [learner for learner in (*LEARNERS, *LEAGUE) if learner.installed]
 
 
 @pytest.mark.parametrize("learner", INSTALLED, ids=lambda learner: f"{learner.name}, {learner.by}")
@@ -148,12 +151,12 @@ def test_ours_scores_what_a_window_refitted_before_every_chunk_scores(step: int)
 
 def test_least_squares_anew_gives_the_plane_of_the_normal_equations() -> None:
     task = task_of(200, apart=1.0)
-    predict = batches.ridge(task.features, task.flags)
+    score = batches.ridge(task.features, task.flags)
     scaled = (task.features - task.features.mean(axis=0)) / task.features.std(axis=0)
     extended = np.column_stack([scaled, np.ones(200)])
     penalty = np.diag([1.0] * 4 + [0.0])
     weights = np.linalg.solve(extended.T @ extended + penalty, extended.T @ np.where(task.flags, 1.0, -1.0))
-    np.testing.assert_array_equal(predict(task.features), extended @ weights > 0.0)
+    np.testing.assert_array_equal(score(task.features) > 0.0, extended @ weights > 0.0)
 
 
 class Recorded:
@@ -217,17 +220,54 @@ def test_vowpal_wabbit_gets_every_row_with_its_label_and_its_answers_are_read(mo
     assert seen[0].startswith(f"{1 if task.flags[0] else -1} | 0:{task.features[0, 0]:.9g} 1:")
 
 
-def test_moas_recalls_so_far_give_the_gmean_without_the_first_chunk() -> None:
-    task = task_of(400)
-    truth = task.flags
-    predicted = truth ^ (np.random.default_rng(SEED).random(400) < 0.2)
-    lines = []
-    for mark in (100, 200, 300, 400):
-        recalls = [100.0 * (predicted[:mark] == truth[:mark])[truth[:mark] == side].mean() for side in (False, True)]
-        names = [f"Recall for class {at} (percent)" for at in (0, 1)]
-        lines.append({"learning evaluation instances": f"{mark}.0", **dict(zip(names, map(str, recalls), strict=True))})
-    assert moa.gmean_of(lines, task, 400) == pytest.approx(task.gmean_of(predicted, 400))
-    assert moa.gmean_of(lines, task, 200) == pytest.approx(task.gmean_of(predicted, 200))
+@pytest.mark.parametrize("sampling", [None, "over"])
+def test_moa_is_told_step_and_delay_and_its_answers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampling: str | None
+) -> None:
+    task = replace(task_of(200), label_delay=31)
+    said: list[list[str]] = []
+
+    def java(_: Path, words: list[str], made: Path) -> None:
+        said.append(words)
+        rows = Path(words[2]).read_text("ascii").partition("@data\n")[2].splitlines()
+        answers = [f"{int(row.endswith('positive'))} {0.25 + 0.5 * row.endswith('positive')}" for row in rows]
+        made.write_text("\n".join(["1.5", *answers, ""]), "ascii")
+
+    monkeypatch.setattr(moa, "java", java)
+    way = moa._Way("Tree", "trees.HoeffdingTree", "as it is", sampling=sampling)
+    with moa._moa(task, jars=tmp_path, way=way) as run:
+        ran = run()
+    (words,) = said
+    assert words[:2] == ["Prequential", "trees.HoeffdingTree"]
+    assert words[3:5] == ["100", "30"]
+    assert words[6:] == ([sampling] if sampling else [])
+    assert ran.own_seconds == 1.5
+    assert ran.judge(200) == 1.0
+    assert ran.predicted is not None
+    assert ran.predicted.tolist() == task.flags.tolist()
+    assert ran.scores is not None
+    assert set(ran.scores.tolist()) == {0.25, 0.75}
+
+
+def test_a_row_at_a_time_is_a_step_of_one_for_moa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of(200)
+    steps: list[str] = []
+
+    def java(_: Path, words: list[str], made: Path) -> None:
+        steps.append(words[3])
+        made.write_text("0.5\n" + "0 0.5\n" * 200, "ascii")
+
+    monkeypatch.setattr(moa, "java", java)
+    for learner in moa.learners(tmp_path):
+        assert measure(learner, task, 1).gmean == 0.0
+    assert steps == ["1", "1"]
+
+
+def test_moa_that_answers_too_few_rows_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moa, "java", lambda _, __, made: made.write_text("0.5\n0 0.5\n", "ascii"))
+    (learner, *_) = moa.learners_by_chunk(tmp_path)
+    with learner.prepare(task_of(200)) as run, pytest.raises(DeltaplaneError, match="answered 1 of 200"):
+        run()
 
 
 def test_moas_file_holds_every_row(tmp_path: Path) -> None:
@@ -238,6 +278,41 @@ def test_moas_file_holds_every_row(tmp_path: Path) -> None:
     values = [line.split(",") for line in body.splitlines()]
     np.testing.assert_allclose(np.array([row[:-1] for row in values], dtype=np.float64), task.features, rtol=1e-8)
     assert [row[-1] == "positive" for row in values] == task.flags.tolist()
+
+
+def test_moas_file_names_the_levels_of_features_of_words(tmp_path: Path) -> None:
+    task = Task(np.array([[0.0, 2.5], [2.0, -1.0]]), np.array([True, False]), 1, 2, levels=(3, 0))
+    moa.write_arff(task, tmp_path / "rows.arff")
+    text = (tmp_path / "rows.arff").read_text("ascii")
+    assert "@attribute x0 {0,1,2}\n@attribute x1 numeric\n" in text
+    assert text.endswith("@data\n0,2.5,positive\n2,-1,rest\n")
+
+
+def test_features_of_words_become_indicators_for_learners_of_numbers() -> None:
+    task = Task(np.array([[0.0, 2.5], [2.0, -1.0]]), np.array([True, False]), 1, 2, levels=(3, 0))
+    assert task.encoded().features.tolist() == [[1.0, 0.0, 0.0, 2.5], [0.0, 0.0, 1.0, -1.0]]
+    assert task.encoded().levels == ()
+    plain = task_of(10)
+    assert plain.encoded() is plain
+
+
+def test_weights_make_both_classes_so_far_weigh_the_same() -> None:
+    flags = np.array([True, False, False, False])
+    weights = batches._balanced(flags)
+    assert weights[flags].sum() == weights[~flags].sum() == 2.0
+    assert batches._balanced(flags[1:]).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_training_anew_waits_for_so_many_rows() -> None:
+    seen: list[int] = []
+
+    def train(rows: Floats, _: Flags) -> batches.Score:
+        seen.append(len(rows))
+        return lambda further: further[:, 0] - 1.5
+
+    with batches._anew(train, task_of(450), every=150) as run:
+        run()
+    assert seen == [100, 300, 450]
 
 
 def test_what_is_not_installed_keeps_its_line_and_says_what_would_bring_it(

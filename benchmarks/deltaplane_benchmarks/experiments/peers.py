@@ -117,7 +117,7 @@ NOTES = (
     "The first 1,000 rows are learned and not counted. Slow learners get a part of the rows: see the last column.",
     "Rows are in memory, in each learner's own form, before the clock starts; BLAS has one thread.",
     "The best of three runs, or the only one where that took over 5 seconds.",
-    "MOA reads its file while it learns; its seconds are the processor seconds that it states itself.",
+    "MOA's seconds are processor seconds of its process, from when its rows are in memory.",
     "Ours hold every row exactly, so that each can leave again; the others do not.",
 )
 

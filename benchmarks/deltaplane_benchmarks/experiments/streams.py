@@ -15,28 +15,21 @@ from typing import NamedTuple
 import numpy as np
 
 from deltaplane.arrays import Floats, Int32s
-from deltaplane.exact.grid import fit_grid
-from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
 from deltaplane.log.answers import answer
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Delta
 from deltaplane.log.model import Model
-from deltaplane.maps.feature_maps import NO_MAP
-from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, THRESHOLDS
+from deltaplane.solve.candidates import THRESHOLDS
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
-from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.class_definition import ClassDefinition
-from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
-from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 from deltaplane_benchmarks.peers.no_change import last_known
+from deltaplane_benchmarks.peers.ours import automatic_definition
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.processors.messages import DELTAS
@@ -127,24 +120,7 @@ class Outcome:
 
 def definition_of(data: DataSet, task: StreamTask, *, curved: bool = False) -> StreamDefinition:
     """The stream as ``replay`` defines it with ``--feature-map linear``, or without a flag."""
-    first, nested_windows = data.features[:GRID_FIT_ROWS], NestedWindows.automatic(AUTOMATIC_LONGEST)
-    grid = fit_grid(first)
-    mapped = (
-        feature_map_of(fit_feature_map(DeclaredMap(kind="auto"), grid, first, nested_windows), grid.features)
-        if curved
-        else NO_MAP
-    )
-    return StreamDefinition(
-        name="bench",
-        features=tuple(f"x{column}" for column in range(data.features.shape[1])),
-        grid=grid,
-        feature_map=mapped,
-        nested_windows=nested_windows,
-        solver=SolverOptions(C=AUTOMATIC_C[1]),
-        classes=ClassDefinition(positive=task.positive),
-        choices=AUTOMATIC_C,
-        weightings=AUTOMATIC_WEIGHTINGS,
-    )
+    return automatic_definition(data.features, task.positive, curved=curved)
 
 
 def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outcome:

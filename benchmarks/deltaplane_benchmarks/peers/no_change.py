@@ -26,7 +26,7 @@ def last_known(flags: Flags, step: int, late: int = 0) -> Flags:
 @contextmanager
 def _no_change(task: Task, *, by_row: bool) -> Iterator[Run]:
     def run() -> Ran:
-        return Ran(partial(task.gmean_of, last_known(task.flags, 1 if by_row else task.chunk, task.late)))
+        return Ran.of(task, last_known(task.flags, 1 if by_row else task.chunk, task.late))
 
     yield run
 

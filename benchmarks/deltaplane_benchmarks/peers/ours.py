@@ -12,19 +12,38 @@ from functools import partial
 
 import numpy as np
 
+from deltaplane.arrays import Floats
 from deltaplane.estimators import SlidingProximalSVM
 from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
 from deltaplane.log.answers import answer
+from deltaplane.maps.feature_maps import NO_MAP
+from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
+from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
+from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane.stream.sample import Samples
 from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
 from deltaplane_services.processors.codec import codec_of
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
-__all__ = ["AUTOMATIC", "AUTOMATIC_BY_ROW", "ESTIMATOR_BY_ROW", "PLAIN", "PLAIN_BY_ROW", "WINDOW", "definition_of"]
+__all__ = [
+    "AUTOMATIC",
+    "AUTOMATIC_BY_ROW",
+    "ESTIMATOR_BY_ROW",
+    "PLAIN",
+    "PLAIN_BY_ROW",
+    "WINDOW",
+    "automatic",
+    "automatic_definition",
+    "definition_of",
+]
 
 WINDOW = "20000"
 
@@ -42,6 +61,31 @@ def definition_of(task: Task, window: str, choice_of_c: float | str) -> StreamDe
         "solver": {"C": choice_of_c},
     }
     return StreamDefinition.from_tables(tables)
+
+
+def automatic_definition(
+    features: Floats, positive: str | None, *, curved: bool, objective: Objective = GMEAN
+) -> StreamDefinition:
+    """The stream as ``replay`` defines it without a flag, or with ``--feature-map linear`` if not ``curved``."""
+    first, nested_windows = features[:GRID_FIT_ROWS], NestedWindows.automatic(AUTOMATIC_LONGEST)
+    grid = fit_grid(first)
+    mapped = (
+        feature_map_of(fit_feature_map(DeclaredMap(kind="auto"), grid, first, nested_windows), grid.features)
+        if curved
+        else NO_MAP
+    )
+    return StreamDefinition(
+        name="bench",
+        features=tuple(f"x{column}" for column in range(features.shape[1])),
+        grid=grid,
+        feature_map=mapped,
+        nested_windows=nested_windows,
+        solver=SolverOptions(C=AUTOMATIC_C[1]),
+        objective=objective,
+        classes=ClassDefinition(positive=positive),
+        choices=AUTOMATIC_C,
+        weightings=AUTOMATIC_WEIGHTINGS,
+    )
 
 
 @contextmanager
@@ -76,20 +120,35 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
 
 
 def _served(task: Task, definition: StreamDefinition, step: int) -> Ran:
-    """With labels that come late: rows are predicted by the newest model when they come, and learned later."""
-    pipeline, predicted = EmbeddedPipeline(definition, 0), no_predictions(task)
+    """With labels that come late: rows are predicted by the newest model when they come, and learned later.
+
+    The score of a row is its probability, or what its decision value is worth as one as long as a model has none.
+    """
+    pipeline, predicted, scores = EmbeddedPipeline(definition, 0), no_predictions(task), np.zeros(len(task))
     for rows in task.chunks(step):
-        plane = None if pipeline.model is None else pipeline.model.plane
-        if plane is not None:
-            told = answer(plane, definition, task.features[rows]).classes
-            predicted[rows] = [one == LABELS[1] for one in told]
+        model = pipeline.model
+        if model is not None and model.plane is not None:
+            told = answer(model.plane, definition, task.features[rows]).of_model(model)
+            predicted[rows] = [one == LABELS[1] for one in told.classes]
+            chances = told.probabilities
+            guessed = 0.5 + 0.5 * np.tanh(told.values[:, 0])
+            own = guessed if chances is None else chances[:, told.plane.classes.index(LABELS[1])]
+            scores[rows] = np.where(np.isnan(own), 0.0, own)
         known = task.labelled(rows)
         if known.stop > known.start:
             samples = _samples(task, known)
             pipeline.publish([codec_of(definition).sample_batch(0, samples)], 0)
             pipeline.advance(0)
     pipeline.close()
-    return Ran(partial(task.gmean_of, predicted))
+    return Ran.of(task, predicted, scores)
+
+
+@contextmanager
+def _automatic(task: Task, *, objective: str, curved: bool) -> Iterator[Run]:
+    """The stream as ``replay`` defines it, whatever the delay of labels."""
+    mine = task.encoded()
+    definition = automatic_definition(mine.features, LABELS[1], curved=curved, objective=Objective.parse(objective))
+    yield partial(_served, mine, definition, task.chunk)
 
 
 @contextmanager
@@ -101,7 +160,7 @@ def _estimator(task: Task) -> Iterator[Run]:
         predicted = no_predictions(task)
         learner.partial_fit(task.features[:begin], truth[:begin])
         predicted[begin:] = learner.predict_then_fit(task.features[begin:], truth[begin:])
-        return Ran(partial(task.gmean_of, predicted))
+        return Ran.of(task, predicted)
 
     yield run
 
@@ -150,6 +209,15 @@ ESTIMATOR_BY_ROW = Learner(
     _estimator,
     waits=False,
 )
+
+
+def automatic(objective: str, *, curved: bool = True) -> Learner:
+    """The default of ``replay``, asked for an objective; without curved candidates if so said."""
+    how = f"replay as it is, with --objective {objective}" if curved else "replay with --feature-map linear"
+    name = f"Deltaplane, {objective}" if curved else f"Deltaplane, linear, {objective}"
+    return Learner(name, CHUNKS, how, None, partial(_automatic, objective=objective, curved=curved))
+
+
 AUTOMATIC_BY_ROW = Learner(
     "Deltaplane, automatic",
     ROWS,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -56,6 +57,7 @@ class Task:
     chunk: int
     part: int
     label_delay: int = 0
+    levels: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.part % self.chunk == 0 or self.part >= len(self.flags), "a part that ends within a chunk"
@@ -91,6 +93,16 @@ class Task:
         scaled = (self.features - first.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
         return replace(self, features=scaled)
 
+    def encoded(self) -> Task:
+        """The same rows as numbers alone: each feature of words becomes an indicator for each of its levels."""
+        if not any(self.levels):
+            return self
+        columns = [
+            column[:, None] == np.arange(levels) if levels else column[:, None]
+            for column, levels in zip(self.features.T, self.levels, strict=True)
+        ]
+        return replace(self, features=np.hstack(columns).astype(np.float64), levels=())
+
     def gmean_of(self, predicted: Flags, rows: int) -> float:
         """The G-mean of the predictions bool[n] of the first so many rows, the first chunk left out."""
         counted = slice(self.chunk, rows)
@@ -102,12 +114,24 @@ Judge = Callable[[int], float]
 """The G-mean of the first so many rows, the first chunk left out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ran:
-    """A run that is over. ``own_seconds``: measured by the learner itself, where it runs as a program of its own."""
+    """A run that is over. ``own_seconds``: measured by the learner itself, where it runs as a program of its own.
+
+    ``predicted`` bool[n] and ``scores`` float64[n], the larger the likelier a row is positive, of all rows; None where
+    the learner tells no more than its figures.
+    """
 
     judge: Judge
     own_seconds: float | None = None
+    predicted: Flags | None = None
+    scores: Floats | None = None
+
+    @classmethod
+    def of(cls, task: Task, predicted: Flags, scores: Floats | None = None, own_seconds: float | None = None) -> Ran:
+        """A run that has predicted every row; with no scores, those predicted as positive have the larger one."""
+        told = predicted.astype(np.float64) if scores is None else scores
+        return cls(partial(task.gmean_of, predicted), own_seconds, predicted, told)
 
 
 Run = Callable[[], Ran]

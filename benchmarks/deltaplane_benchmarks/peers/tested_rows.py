@@ -29,7 +29,7 @@ def _river(make: Callable[[], Any], task: Task) -> Iterator[Run]:
             predicted[at] = model.predict_one(row) is True
             if at >= task.late:
                 model.learn_one(rows[at - task.late], labels[at - task.late])
-        return Ran(partial(task.gmean_of, predicted))
+        return Ran.of(task, predicted)
 
     yield run
 
@@ -60,7 +60,7 @@ def _river_many(make: Callable[[], Any], task: Task) -> Iterator[Run]:
             if len(labels):
                 model.learn_many(learned, labels)
                 knows = True
-        return Ran(partial(task.gmean_of, predicted))
+        return Ran.of(task, predicted)
 
     yield run
 
