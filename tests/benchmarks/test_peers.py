@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import deltaplane
 from benchmarks.made import bench_without_data, clouds
 from deltaplane.arrays import Flags, Floats
 from deltaplane.errors import DeltaplaneError
@@ -130,6 +131,24 @@ def test_ours_with_late_labels_predicts_by_the_rows_whose_labels_have_come(step:
             predicted[chunk] = plane.predict(task.features[chunk]) == plane.classes.index(LABELS[1])
     with ours._pipeline(task, window="150", choice_of_c=1.0, by_row=step == 1) as run:
         assert run().judge(300) == task.gmean_of(predicted, 300)
+
+
+@pytest.mark.parametrize("objective", ["gmean", "kappa"])
+def test_ours_of_the_league_predicts_what_a_replay_serves(objective: str) -> None:
+    task = replace(task_of(700, apart=0.7, part=700), label_delay=40)
+    with ours.automatic(objective).prepare(task) as run:
+        ran = run()
+    assert ran.predicted is not None
+    columns = {f"x{at}": task.features[:, at] for at in range(4)} | {
+        "label": [LABELS[flag] for flag in task.flags.tolist()]
+    }
+    keywords: dict[str, Any] = {"label": "label", "positive": LABELS[1], "chunk": 100, "label_delay": 40}
+    served = deltaplane.replay(columns, objective=objective, **keywords).summary["served"]["confusion"]
+    told = {(one["truth"], one["predicted"]): one["count"] for one in served}
+    for truth, name in ((task.flags, LABELS[1]), (~task.flags, f"not {LABELS[1]}")):
+        assert np.count_nonzero(ran.predicted & truth) == told[name, LABELS[1]]
+    assert ran.scores is not None
+    assert 0.0 <= ran.scores.min() < ran.scores.max() <= 1.0
 
 
 @pytest.mark.parametrize("step", [100, 1])
