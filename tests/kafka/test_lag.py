@@ -63,6 +63,26 @@ def test_the_lag_of_each_log_is_what_has_not_been_given_out_whatever_was_deleted
     assert reader.lags()[topic, 1] == 29
 
 
+def test_a_log_from_which_nothing_was_taken_has_the_lag_of_all_that_it_still_has(
+    kafka: RunningKafka, stream_name: str, reader: LogReader
+) -> None:
+    """Whoever holds the records of one partition polls no more; the lag of the others is not 0."""
+    topic = f"{stream_name}-events"
+    create_topic(kafka.bootstrap, topic, partitions=3)
+    send(kafka.bootstrap, topic, {0: 30, 1: 60, 2: 50})
+    trim(kafka.bootstrap, topic, {1: 20})
+    reader.follow([(topic, 0, 0), (topic, 1, 0), (topic, 2, 45)])
+    taken: list[int] = []
+
+    def one_has_come() -> bool:
+        taken.extend(record.partition for record in reader.poll(1, 0.1))
+        return bool(taken)
+
+    wait_until(one_has_come, "one has come")
+    expected = {at: count - taken.count(at) for at, count in {0: 30, 1: 40, 2: 5}.items()}
+    wait_until(lambda: {at: lag for (_, at), lag in reader.lags().items()} == expected, f"the lags are {expected}")
+
+
 def lags(port: int) -> dict[str, int]:
     """Topic to the lag of all its partitions, as the metrics of a service say."""
     found: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -326,8 +327,18 @@ class LogReader:
             self._consumer.seek(place)
 
     def lags(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) to the number of records still to come, as far as the client knows without asking."""
-        return known_lags(self._consumer, self._consumer.position(self._consumer.assignment()), self._prefix)
+        """(topic, partition) to the number of records still to come, as far as the client knows.
+
+        The client is asked where a partition begins only if nothing has come from there, although there are records: it
+        may be that nobody polls, since what has come from another partition is held.
+        """
+        places = self._positions()
+        for place in places:
+            if place.offset < 0 and self._consumer.get_watermark_offsets(place, cached=True)[1] > 0:
+                with contextlib.suppress(KafkaException):
+                    place.offset, _ = self._consumer.get_watermark_offsets(place, timeout=ATTEMPT_SECONDS, cached=False)
+                    self._begun[place.topic, place.partition] = place.offset
+        return known_lags(self._consumer, places, self._prefix)
 
     def close(self) -> None:
         """Close the client."""
