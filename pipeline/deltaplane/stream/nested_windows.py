@@ -164,12 +164,6 @@ class NestedWindows:
         lengths = [2**63 if window.endless else window.length for window in self.windows]
         return lengths.index(max(lengths))
 
-    @functools.cached_property
-    def left_last(self) -> int | None:
-        """The index of the longest window that rows leave, or None if rows leave no window."""
-        sliding = {window.length: w for w, window in enumerate(self.windows) if not window.endless}
-        return sliding[max(sliding)] if sliding else None
-
     def units(self, number: int) -> tuple[int, ...]:
         """The number of units of a mixed map of ``number`` units that each window has statistics of.
 

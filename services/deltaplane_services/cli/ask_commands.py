@@ -113,8 +113,7 @@ def predict(
 
     deltaplane predict new.csv --definition stream.toml --out scored.csv
     """
-    from deltaplane_services.definition_file.definition_tables import load_tables
-    from deltaplane_services.definition_file.settings import definition_of
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
     from deltaplane_services.operations.model_listing import newest_model
     from deltaplane_services.operations.predict import Asked, predict_file
     from deltaplane_services.serve.model_file import read_model_file
@@ -123,7 +122,7 @@ def predict(
 
     check_kind(out, "out")
     if model is not None:
-        definition = definition_of(load_tables(stream.definition))
+        definition = DefinitionFile.read(stream.definition).definition
         exported = read_model_file(model, definition)
         asked = Asked(definition, exported.plane, exported)
     else:

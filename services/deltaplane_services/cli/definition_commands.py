@@ -28,11 +28,10 @@ def show(
 
     How the fingerprint is made is written in schemas/README.md.
     """
-    from deltaplane_services.definition_file.definition_tables import load_tables
-    from deltaplane_services.definition_file.settings import definition_of
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
     from deltaplane_services.operations.definition_facts import facts_of
 
-    facts = facts_of(definition_of(load_tables(definition)))
+    facts = facts_of(DefinitionFile.read(definition).definition)
     if as_json:
         typer.echo(json_text(facts))
         return

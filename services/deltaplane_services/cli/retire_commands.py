@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "retire", "verify_receipt"]
 
-_COLORS = {ExitCode.OUT: typer.colors.GREEN, ExitCode.NOT_YET: typer.colors.RED}
-
 
 def register(app: typer.Typer) -> None:
     """Put the commands on the command line."""

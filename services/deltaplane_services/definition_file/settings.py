@@ -44,7 +44,6 @@ __all__ = [
     "SETTING_NAMES",
     "Cluster",
     "ServiceSettings",
-    "definition_of",
     "resolve_knob",
     "resolve_settings",
     "without_secrets_of",
@@ -137,7 +136,7 @@ def resolve_settings(
     ``flags``: setting name → value (None is not given); ``kafka`` is a list of ``KEY=VALUE``. ``tables``: a parsed
     ``deltaplane.toml`` with the whole definition. ``hostname``: what ``{hostname}`` in ``instance`` stands for.
     """
-    definition = definition_of(tables)
+    definition = StreamDefinition.from_tables(tables)
     layers = (_from_tables(tables), _from_environment(environment), _from_flags(flags))
     found: dict[str, tuple[Any, str]] = {}
     for layer in layers:
@@ -174,11 +173,6 @@ def resolve_knob(name: str, flag: Any, environment: Mapping[str, str], tables: M
         if value is not None:
             return _knob_value(name, value, where)
     return _KNOBS[name].default
-
-
-def definition_of(tables: Mapping[str, Any]) -> StreamDefinition:
-    """The stream definition in a parsed ``deltaplane.toml``. Raises :class:`DefinitionError`."""
-    return StreamDefinition.from_tables(tables)
 
 
 def without_secrets_of(tables: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
