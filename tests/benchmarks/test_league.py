@@ -300,3 +300,13 @@ def test_a_recipe_makes_other_rows_from_another_seed() -> None:
     assert np.array_equal(one.features, same.features)
     assert not np.array_equal(one.features, other.features)
     assert one.chunk == catalogue.CHUNK
+
+
+def test_the_page_in_the_sources_is_that_of_the_lines_beside_it(tmp_path: Path) -> None:
+    place, page = Path(__file__).parents[2] / "benchmarks", tmp_path / "page.md"
+    words = ["imbalance", "--results", str(place / "imbalance.jsonl"), "--rows", "10000", "--show-only"]
+    shown = CliRunner().invoke(bench_cli.app, [*words, "--markdown", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert (place / "imbalance.md").read_text("utf-8").partition("## ")[2] == page.read_text("utf-8").partition("## ")[
+        2
+    ]
