@@ -141,11 +141,19 @@ class _Stream:
 
     def waiting(self) -> int:
         """Events that wait, as the intake's metrics say."""
+        return self._metric(r"deltaplane_intake_waiting_events\{.*\}")
+
+    def sent(self) -> int:
+        """Samples that the intake has sent, as its metrics say."""
+        return self._metric(r'deltaplane_intake_sent_total\{.*what="samples".*\}')
+
+    def _metric(self, pattern: str) -> int:
+        """The sum of a metric of the intake over all of its labels."""
         asked = http.client.HTTPConnection("127.0.0.1", self._metrics["intake"], timeout=30.0)
         with closing(asked):
             asked.request("GET", "/metrics")
             text = asked.getresponse().read().decode()
-        return int(sum(map(float, re.findall(r"^deltaplane_intake_waiting_events\{.*\} (\S+)$", text, re.MULTILINE))))
+        return int(sum(map(float, re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))))
 
     def wait_for_waiting(self, count: int) -> None:
         """Return once so many events wait."""
@@ -154,6 +162,15 @@ class _Stream:
             if time.monotonic() > until:
                 raise DeltaplaneError(f"bench: {self.waiting():,} of {count:,} events wait")
             time.sleep(0.1)
+
+    def wait_for_sent(self, rows: int) -> None:
+        """Return once so many samples were sent. Its metrics are asked: a reader of them all would need a processor."""
+        until = time.monotonic() + _STALLED_SECONDS
+        while (found := self.sent()) < rows:
+            if time.monotonic() > until:
+                self.check_none_refused()
+                raise DeltaplaneError(f"bench: only {found:,} of {rows:,} rows came")
+            time.sleep(0.05)
 
     def stop(self) -> None:
         for process in self._processes:
@@ -209,7 +226,7 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
         say("through one intake")
         service = taken.start("intake", until="took over partition")
         began, before = time.perf_counter(), cost_of(service.pid).cpu_seconds
-        _wait_for_rows(taken, rows)
+        taken.wait_for_sent(rows)
         intake_seconds, intake_cpu = time.perf_counter() - began, cost_of(service.pid).cpu_seconds - before
         taken.stop()
         say("by produce")
@@ -227,20 +244,6 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
         same = taken.wait_for_digest(digest)
     cpu = after.children_user + after.children_system - times.children_user - times.children_system
     return Speed(rows, intake_seconds, intake_cpu, float(found[1]), cpu, same, digest)
-
-
-def _wait_for_rows(stream: _Stream, rows: int) -> None:
-    """Wait until so many rows are in the samples."""
-    log, found, until = reader(stream.settings, "site"), 0, time.monotonic() + _STALLED_SECONDS
-    try:
-        log.follow([(SAMPLES, partition, 0) for partition in range(stream.settings.definition.partitions)])
-        while found < rows:
-            if time.monotonic() > until:
-                stream.check_none_refused()
-                raise DeltaplaneError(f"bench: only {found:,} of {rows:,} rows came")
-            found += sum(len(read_published_samples(one, stream.settings.definition)) for one in log.poll(500, 0.01))
-    finally:
-        log.close()
 
 
 def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: _Say) -> Freshness:

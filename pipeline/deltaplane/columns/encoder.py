@@ -39,6 +39,9 @@ __all__ = [
 _KNOWN = (str, int, float, Decimal, date, np.generic)
 """The types of cells that rules can read; a datetime is a date."""
 
+_TOLD_APART = {str, bool, int, type(None)}
+"""The types of which two cells that are equal are the same cell."""
+
 _ALIKE, _COMPARED = 3, 32
 
 VERSION = 1
@@ -236,6 +239,11 @@ class Encoder:
 
 def coded(cells: Iterable[Any]) -> CodedCells:
     """A column of cells of any types as distinct cells and codes. 1, 1.0 and True are distinct here."""
+    cells = cells if isinstance(cells, list | tuple) else list(cells)
+    if len(kinds := set(map(type, cells))) == 1 and kinds < _TOLD_APART:
+        # As most columns are, which is three times as fast.
+        of_one_type = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+        return CodedCells(list(of_one_type), np.array(list(map(of_one_type.__getitem__, cells)), dtype=np.intp))
     places: dict[Any, int] = {}
     codes = [places.setdefault(cell if type(cell) is str else _told_apart(cell), len(places)) for cell in cells]
     different = [place if type(place) is str else place[1] for place in places]

@@ -247,6 +247,11 @@ class IntakeProcessor:
         """The row with what an item says, if that is newer than what the row has."""
         version = log_time, item.place[1], item.offset
         if row is None:
+            if not item.of_label and not item.gone:
+                # Most are new, and there is nothing to compare.
+                due = None if self._after is None else item.time + self._after
+                row = WaitingRow(item.id, item.cells, item.time, 0, 0, due, *version)
+                return row if self._intake.labels else WaitingRow._make((*row[:9], item.label, *version, None))
             row = WaitingRow(item.id)
         if item.of_label:
             if row.label_time is not None and version <= (row.label_time, row.label_partition, row.label_offset):

@@ -80,10 +80,9 @@ class ReadRecords:
 
 @dataclass
 class _Events:
-    """Events, column by column: the place of each among the items, its record, log time and row, and what it says.
+    """Events, column by column: the place of each among the items, its record, its log time, and what it says.
 
-    ``ids``, ``times``, ``labels`` and the ``cells`` of each column are those of the events in ``at`` once they are
-    known to be good.
+    ``largest``: the bytes of the largest record.
     """
 
     at: list[int] = field(default_factory=list)
@@ -91,14 +90,6 @@ class _Events:
     log_times: list[int] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     largest: int = 0
-
-    def add(self, at: int, record: Record, log_time: int, change: Change, size: int) -> None:
-        """Add one of ``size`` bytes."""
-        self.at.append(at)
-        self.records.append(record)
-        self.log_times.append(log_time)
-        self.changes.append(change)
-        self.largest = max(self.largest, size)
 
 
 class _Good(NamedTuple):
@@ -152,30 +143,38 @@ class RecordReader:
         A record that claims to be appended later than ``now`` is taken to be appended now. Raises
         :class:`RegistryUnavailable`: then all of them are to be read again.
         """
+        labels = self._intake.labels
         items: list[Item | None] = []
         faults: list[tuple[Record, _Fault]] = []
         logs: dict[Place, tuple[list[int], list[int]]] = {}
         events = _Events()
-        labels = self._intake.labels
+        # Most records come one behind the other from one log.
+        topic, partition = "", -1
         for record in records:
+            if record.partition != partition or record.topic != topic:
+                topic, partition = place = record.topic, record.partition
+                offsets, log_times = logs.setdefault(place, ([], []))
+                decode, is_label = self._decode[topic], labels is not None and topic == labels.topic
             log_time = min(record.log_time, now)
-            place = record.topic, record.partition
-            if (log := logs.get(place)) is None:
-                log = logs[place] = ([], [])
-            log[0].append(record.offset)
-            log[1].append(log_time)
+            offsets.append(record.offset)
+            log_times.append(log_time)
             value = record.value
             try:
-                change = self._decode[record.topic](record.key, value)
+                change = decode(record.key, value)
                 if change is None:
                     continue
-                if labels is not None and record.topic == labels.topic:
+                if is_label and labels is not None:
                     items.append(self._label_item(labels, place, record.offset, change, log_time))
                 elif change.gone:
                     gone = _id_of(change, self._intake.id)
                     items.append(Item(place, record.offset, gone, None, log_time, None, gone=True))
                 else:
-                    events.add(len(items), record, log_time, change, len(value or b""))
+                    events.at.append(len(items))
+                    events.records.append(record)
+                    events.log_times.append(log_time)
+                    events.changes.append(change)
+                    if value is not None and len(value) > events.largest:
+                        events.largest = len(value)
                     items.append(None)
             except BadRecord as fault:
                 faults.append((record, _Fault(_BAD_RECORD, str(fault))))
@@ -202,10 +201,10 @@ class RecordReader:
             return []
         reasons = self._unfit(self._columns.table(good.cells))
         texts = as_texts(list(zip(*good.cells, strict=True)))
-        for row, (at, record) in enumerate(good.events):
+        of_each = zip(good.events, good.ids, texts, good.times, good.labels, strict=True)
+        for row, ((at, record), sample_id, text, time, label) in enumerate(of_each):
             if row not in reasons:
-                place = record.topic, record.partition
-                items[at] = Item(place, record.offset, good.ids[row], texts[row], good.times[row], good.labels[row])
+                items[at] = Item((record.topic, record.partition), record.offset, sample_id, text, time, label)
         return [(good.events[row][1], _Fault(_BAD_VALUE, reason)) for row, reason in sorted(reasons.items())]
 
     def _unfit(self, table: Mapping[str, Cells]) -> dict[int, str]:
