@@ -125,14 +125,24 @@ def test_rows_are_taken_by_class_and_concept_in_the_order_in_which_they_are_draw
         return pools.Pool(np.column_stack([at, np.full(rows, float(generator))]), own, (0, 0))
 
     monkeypatch.setattr(pools, "drawn", drawn)
-    made = pools.Generator("Made", ("1{seed}", "2{seed}"), "yes")
+    made = pools.Generator("Made", ("{seed}", "{other}"), "yes")
     features, rare, levels = pools.mixed_rows(Path(), made, 5000, "1:10", "sudden", 7)
     assert levels == (0, 0)
-    assert features[:, 1].tolist() == [17.0] * 2500 + [27.0] * 2500
+    assert features[:, 1].tolist() == [7.0] * 2500 + [17.0] * 2500
     assert ((features[:, 0] % 3 == 0) == rare).all()
     for half in (slice(0, 2500), slice(2500, None)):
         for side in (False, True):
             assert (np.diff(features[half, 0][rare[half] == side]) > 0).all()
+
+
+def test_the_second_concept_has_rows_of_its_own_unless_they_are_to_come_again() -> None:
+    for generator in pools.GENERATORS:
+        first, second = generator.told("sudden", 3)
+        assert first.endswith("-i 3")
+        assert second.endswith("-i 13")
+        assert generator.told(f"sudden{schedule.AGAIN}", 3)[1].endswith(
+            "-i 13" if generator.name == "Hyperplane" else "-i 3"
+        )
 
 
 def test_a_generator_that_gives_too_few_rows_of_a_class_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

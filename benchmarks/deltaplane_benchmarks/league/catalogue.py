@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from deltaplane.arrays import Flags, Floats
-from deltaplane_benchmarks.league.pools import GENERATORS, mixed_rows
+from deltaplane_benchmarks.league.pools import GENERATORS, Generator, mixed_rows
 from deltaplane_benchmarks.league.regions import KINDS, regions_rows
 from deltaplane_benchmarks.league.rotating import rotating_rows
-from deltaplane_benchmarks.league.schedule import RATIOS
+from deltaplane_benchmarks.league.schedule import AGAIN, RATIOS
 from deltaplane_benchmarks.peers import batches, moa, no_change, ours
 from deltaplane_benchmarks.peers.task import Learner, Task
 
@@ -72,7 +72,9 @@ class Recipe:
 
     def settings(self) -> dict[str, object]:
         """All that its rows depend on."""
-        return asdict(self)
+        if self.made_by != "moa":
+            return asdict(self)
+        return {**asdict(self), "concepts": _generator(self.family).told(self.drift, self.seed)}
 
     def task(self, jars: Path | None, label_delay: int) -> Task:
         """Its rows, under the protocol of the league."""
@@ -80,10 +82,13 @@ class Recipe:
         return Task(features, rare, CHUNK, self.rows, label_delay, levels)
 
 
+def _generator(name: str) -> Generator:
+    return next(one for one in GENERATORS if one.name == name)
+
+
 def _moa(recipe: Recipe, jars: Path | None) -> _Rows:
     assert jars is not None, "who makes it has looked for it"
-    generator = next(one for one in GENERATORS if one.name == recipe.family)
-    return mixed_rows(jars, generator, recipe.rows, recipe.ratio, recipe.drift, recipe.seed)
+    return mixed_rows(jars, _generator(recipe.family), recipe.rows, recipe.ratio, recipe.drift, recipe.seed)
 
 
 def _regions(recipe: Recipe, _: Path | None) -> _Rows:
@@ -110,6 +115,8 @@ def recipes(rows: int, seed: int) -> tuple[Recipe, ...]:
         *(of(family, ratio, "sudden") for ratio in changing for family in families),
         *(of(f"Regions {kind}", ratio, kind, made_by="regions") for ratio in changing for kind in KINDS),
         *(of(family, ratio, "gradual") for ratio in RATIOS for family in families),
+        # Another hyperplane of MOA is another seed, so that its rows never come again.
+        *(of(family, ratio, f"sudden{AGAIN}") for ratio in fixed for family in families if family != "Hyperplane"),
     )
 
 

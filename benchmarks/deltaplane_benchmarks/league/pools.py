@@ -18,7 +18,7 @@ from pyarrow import csv
 
 from deltaplane.arrays import Flags, Floats
 from deltaplane.errors import DeltaplaneError
-from deltaplane_benchmarks.league.schedule import rare_rows, second_concept
+from deltaplane_benchmarks.league.schedule import AGAIN, rare_rows, second_concept
 from deltaplane_benchmarks.peers import moa
 
 __all__ = ["GENERATORS", "MOST_ROWS", "Generator", "Pool", "drawn", "mixed_rows", "read_arff"]
@@ -29,22 +29,31 @@ MOST_ROWS = 2_000_000
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator of MOA: its text for each of two concepts, ``{seed}`` where its seed goes, and the rare class."""
+    """A generator of MOA: its text for each of two concepts, and the rare class.
+
+    ``{seed}`` is where its seed goes, and ``{other}`` where another one goes, or the same if the second concept is to
+    judge the rows of the first again.
+    """
 
     name: str
     concepts: tuple[str, str]
     rare: str
 
+    def told(self, drift: str, seed: int) -> list[str]:
+        """MOA's texts of both concepts."""
+        other = seed if drift.endswith(AGAIN) else f"1{seed}"
+        return [concept.format(seed=seed, other=other) for concept in self.concepts]
+
 
 GENERATORS = (
-    Generator("Agrawal", ("AgrawalGenerator -f 1 -i {seed}", "AgrawalGenerator -f 3 -i {seed}"), "groupB"),
-    Generator("RandomRBF", ("RandomRBFGenerator -r 1 -i {seed}", "RandomRBFGenerator -r 2 -i {seed}"), "class2"),
-    Generator("RandomTree", ("RandomTreeGenerator -r 1 -i {seed}", "RandomTreeGenerator -r 2 -i {seed}"), "class2"),
+    Generator("Agrawal", ("AgrawalGenerator -f 1 -i {seed}", "AgrawalGenerator -f 3 -i {other}"), "groupB"),
+    Generator("RandomRBF", ("RandomRBFGenerator -r 1 -i {seed}", "RandomRBFGenerator -r 2 -i {other}"), "class2"),
+    Generator("RandomTree", ("RandomTreeGenerator -r 1 -i {seed}", "RandomTreeGenerator -r 2 -i {other}"), "class2"),
     Generator("Hyperplane", ("HyperplaneGenerator -i {seed}", "HyperplaneGenerator -i 1{seed}"), "class2"),
-    Generator("Sine", ("SineGenerator -f 1 -i {seed}", "SineGenerator -f 3 -i {seed}"), "positive"),
-    Generator("LED", ("LEDGenerator -i {seed}", "LEDGeneratorDrift -d 7 -i {seed}"), "8"),
-    Generator("SEA", ("SEAGenerator -f 1 -i {seed}", "SEAGenerator -f 3 -i {seed}"), "groupB"),
-    Generator("Mixed", ("MixedGenerator -f 1 -i {seed}", "MixedGenerator -f 2 -i {seed}"), "positive"),
+    Generator("Sine", ("SineGenerator -f 1 -i {seed}", "SineGenerator -f 3 -i {other}"), "positive"),
+    Generator("LED", ("LEDGenerator -i {seed}", "LEDGeneratorDrift -d 7 -i {other}"), "8"),
+    Generator("SEA", ("SEAGenerator -f 1 -i {seed}", "SEAGenerator -f 3 -i {other}"), "groupB"),
+    Generator("Mixed", ("MixedGenerator -f 1 -i {seed}", "MixedGenerator -f 2 -i {other}"), "positive"),
 )
 """Defaults of MOA but for concept and seed; of the classes, the rare one is the second, or of LED's digits the 8."""
 
@@ -96,16 +105,16 @@ def mixed_rows(
 
     Raises :class:`DeltaplaneError` if a concept gives too few rows of a class.
     """
-    text = f"{generator.name} {ratio} {drift} {seed}"
+    text = f"{generator.name} {ratio} {drift.removesuffix(AGAIN)} {seed}"
     rare, second = rare_rows(rows, ratio, text), second_concept(rows, drift, text)
     features: Floats | None = None
     levels: tuple[int, ...] = ()
-    for at, concept in enumerate(generator.concepts):
+    for at, concept in enumerate(generator.told(drift, seed)):
         mine = second == bool(at)
         if not mine.any():
             continue
         needed = [int(np.count_nonzero(mine & (rare == side))) for side in (False, True)]
-        pool = _enough(jars, concept.format(seed=seed), generator.rare, needed)
+        pool = _enough(jars, concept, generator.rare, needed)
         features, levels = np.empty((rows, pool.features.shape[1])) if features is None else features, pool.levels
         for side in (False, True):
             features[mine & (rare == side)] = pool.features[pool.rare == side][: needed[side]]

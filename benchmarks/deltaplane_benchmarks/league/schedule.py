@@ -11,13 +11,16 @@ import numpy as np
 from deltaplane.arrays import Flags, Floats
 from deltaplane.maps.portable import words
 
-__all__ = ["DRIFTS", "RATIOS", "drift_share", "rare_rows", "rare_share", "second_concept", "uniform"]
+__all__ = ["AGAIN", "DRIFTS", "RATIOS", "drift_share", "rare_rows", "rare_share", "second_concept", "uniform"]
 
 RATIOS = ("1:10", "1:100", "1:10 to 1:100 and back")
 """Rows of the rare class to those of the other. The last: odds fall evenly in the first half and rise in the second."""
 
 DRIFTS = ("sudden", "gradual", "none")
 """Sudden: in the middle. Gradual: in the middle fifth rows of the second concept become ever more frequent."""
+
+AGAIN = ", rows again"
+"""What a drift ends in if the second concept judges rows that the first has judged before, with the same noise."""
 
 _RARE, _COMMON = 1.0 / 101.0, 1.0 / 11.0
 _GRADUAL = (0.4, 0.6)
@@ -48,7 +51,7 @@ def drift_share(rows: int, drift: str) -> Floats:
         "gradual": np.clip((at - begin) / (end - begin), 0.0, 1.0),
         "none": np.zeros(rows),
     }
-    return shares[drift]
+    return shares[drift.removesuffix(AGAIN)]
 
 
 def rare_rows(rows: int, ratio: str, text: str) -> Flags:
