@@ -126,6 +126,6 @@ $(READY): pyproject.toml constraints.txt
 	echo "Making .venv-spark with pip (some minutes) ..."; \
 	"$$python" -m venv .venv-spark; \
 	install=".venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt"; \
-	$$install --constraint constraints-spark.txt hatchling editables pytest pytest-xdist setuptools; \
+	$$install --constraint constraints-spark.txt hatchling editables hypothesis pytest pytest-xdist setuptools; \
 	$$install --constraint constraints-spark.txt --no-build-isolation --editable '.[spark]'; \
 	touch $@

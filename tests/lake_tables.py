@@ -12,8 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, admit
+from deltaplane.window.partition import Partition
 from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.lake.block_sums import samples_of_block
 from deltaplane_services.lake.table_sums import ColumnsOfTable
+from deltaplane_services.readers import open_rows
 
 TABLES: dict[str, Any] = {
     "name": "history",
@@ -26,6 +30,7 @@ TABLES: dict[str, Any] = {
 INPUT = InputTable(label="target", id="id", time="at")
 DEFINITION = StreamDefinition.from_tables(TABLES)
 COLUMNS = ColumnsOfTable(DEFINITION, INPUT)
+WITHOUT_IDS = ColumnsOfTable(DEFINITION, InputTable(label="target", time="at", ignore=("id",)))
 
 
 def table_of(rows: int, seed: int = 0, ids: Sequence[str] | None = None) -> pa.Table:
@@ -58,3 +63,14 @@ def write_folder(folder: Path, table: pa.Table, files: int) -> Path:
 def ids_of(numbers: Iterable[int]) -> list[str]:
     """Ids of rows by number."""
     return [f"row-{number}" for number in numbers]
+
+
+def partition_of_folder(folder: Path, retired: list[str]) -> Partition:
+    """A partition that has read the rows of a folder in order, and then the retirements of some ids."""
+    partition = Partition(DEFINITION, 0)
+    for file in sorted(folder.glob("*.parquet")):
+        with open_rows(file, COLUMNS.options) as blocks:
+            for block in blocks:
+                partition.step(admit(samples_of_block(block), DEFINITION)[0], [])
+    partition.step(admit(samples_of_block(block.cut(0, 0)), DEFINITION)[0], [Retirement(one, "", 0) for one in retired])
+    return partition

@@ -24,6 +24,7 @@ from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.reading import RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows
 from deltaplane_services.observe.metrics import (
+    FollowerMetrics,
     IntakeMetrics,
     JudgeMetrics,
     MergerMetrics,
@@ -75,7 +76,7 @@ class _Newest:
 
 
 class ObservedRunner(CrashingRunner):
-    """Two workers, a merger, a scorer, a judge and an intake, each with its metrics.
+    """Two workers, a merger, a scorer, a judge, an intake and one that follows a table, each with its metrics.
 
     The intake reads a topic of its own, in which each record is an event that waits.
     """
@@ -89,6 +90,7 @@ class ObservedRunner(CrashingRunner):
         self.judging, self._judge = JudgeMetrics(definition, options.site), JudgeProcessor(definition)
         self._judged = dict.fromkeys(range(definition.partitions), (0, 0))
         self.taking_in = IntakeMetrics(definition, options.site)
+        self.following = FollowerMetrics(definition, "history/0")
         labels = {"topic": "labels", "id": "id", "label": "label"}
         intake = intake_of({"intake": {"topic": "events", "id": "id", "labels": labels}}, definition)
         assert intake is not None, "the table is there"
@@ -101,7 +103,7 @@ class ObservedRunner(CrashingRunner):
     @property
     def services(self) -> list[ServiceMetrics]:
         """The metrics of every process there would be."""
-        return [*self.workers, self.merging, self.scoring, self.taking_in, self.judging]
+        return [*self.workers, self.merging, self.scoring, self.taking_in, self.judging, self.following]
 
     def turn(self) -> None:
         """What every service tells at the end of a turn of its loop."""
@@ -119,6 +121,8 @@ class ObservedRunner(CrashingRunner):
         self.serving.rows(1, 1)
         self._take_in()
         self._judge_all()
+        self.following.followed(2, 1, 0)
+        self.following.turn(3, 1)
         for service in self.services:
             service.unsafe_topics({SAMPLES: 0})
         self.merging.trimmed({(SAMPLES, 0): 1}, {(SAMPLES, 0): int(self.broker.begin(SAMPLES, 0))})

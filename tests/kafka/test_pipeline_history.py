@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from deltaplane_services.processors.messages import DELTAS, Outgoing
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
 from kafka.services import Stream
+from kafka.test_pipeline_metrics import ask, free_ports
 
 INPUT = {"label": "label", "id": "id", "time": "time"}
 COUNT = 600
@@ -129,6 +131,74 @@ def test_a_history_is_a_source_is_retired_from_by_id_and_is_proved_from_its_tabl
     assert "name the file of the history (--history)" in lake.run("audit", "--sql", 20, code=2)
     said = lake.run("bootstrap", "retire", "row-9", "--history", lake.history, code=2)
     assert "part-1.parquet is not the one" in said
+
+
+def test_a_history_follows_its_table_and_whoever_is_killed_over_it_is_run_again(lake: Lake, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra lake brings it")
+    stream, name = lake.stream, str(tmp_path / "delta")
+    stream.start("merger")
+    rows = pa.concat_tables([pq.read_table(file) for file in sorted(lake.table.iterdir())])
+    deltalake.write_deltalake(name, rows.slice(0, 400), configuration={"delta.enableChangeDataFeed": "true"})
+    lake.run("bootstrap", "compute", name, "--out", lake.history)
+    lake.run("bootstrap", "publish", lake.history)
+    (port,) = free_ports(1)
+    words = ("bootstrap", "follow", str(lake.history), "--interval-seconds", "0.05")
+    following = (*words, "--metrics-address", f"127.0.0.1:{port}")
+    process = stream.start(*following)
+    process.wait_for("version 0 of")
+    for begin in range(400, COUNT, 50):
+        deltalake.write_deltalake(name, rows.slice(begin, 50), mode="append")
+    process.wait_for("version 1, 50 rows came")
+    process.kill()
+    process = stream.start(*following)
+    process.wait_for("version 4 of the table is in|version 4 of|version 4, 50 rows came")
+    status, scraped = ask(port, "/metrics")
+    assert status == 200
+    assert re.search(r'deltaplane_table_version\{.*source="history/0".*\} 4.0', scraped)
+    process.terminate()
+    deltalake.DeltaTable(name).delete("id = 'row-7'")
+    assert "row-9: retired" in lake.run("bootstrap", "retire", "row-9", "--history", lake.history)
+    said = lake.run("bootstrap", "follow", lake.history, "--once")
+    assert "version 5, 0 rows came, 1 went" in said
+    assert "version 5 is in" in said
+    out = frozenset({"row-7", "row-9"})
+    kept = np.array([at for at, one in enumerate(lake.past.ids) if one not in out])
+    expected = Partial.of(stream.definition, lake.past.samples(kept)).in_windows(stream.definition)
+    stream.wait_for_digest(expected.digest(stream.definition.data_fingerprint), "the table as it is, minus what is out")
+    assert "equal" in lake.run("audit", "--history", lake.history, "--sql", 20)
+    assert "version: the table has none after 5 yet" in lake.run(
+        "bootstrap", "follow", lake.history, "--version", 9, code=2
+    )
+
+
+def test_a_live_source_begins_with_the_history_of_its_log_and_its_worker_goes_on_at_the_cut(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    past, live = Rows(COUNT, seed=2), Rows(100, seed=1, ids_from=COUNT)
+    write(past, tmp_path / "table")
+    file = tmp_path / "history.stats"
+    of_rows = {**INPUT, "ignore": ["id"]}
+    del of_rows["id"]
+    window = {"length": "all", "keep_rows": False}
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap, input=of_rows, window=window, partitions=1) as stream:
+        stream.run("bootstrap", "compute", str(tmp_path / "table"), "--out", str(file))
+        publish = ("bootstrap", "publish", str(file), "--source", "local/0", "--wait", "0", "--cut")
+        assert "expected a cut from 1 to the end of the log, which is 0" in stream.run(*publish, "1", code=2).stderr
+        stream.run("produce", past.write(tmp_path / "past.csv"))
+        with KafkaHistoryLog(stream.settings) as log:
+            _, cut = log.bounds_of(Source("local", 0)).samples
+        assert "local/0: published; 600 rows, tile 0" in stream.run(*publish, str(cut)).stdout
+        assert "published before" in stream.run(*publish, str(cut)).stdout
+        stream.run("produce", live.write(tmp_path / "live.csv"))
+        stream.start("merger")
+        stream.start("worker")
+        reference = Reference(stream.definition)
+        past.tell(reference)
+        live.tell(reference)
+        digest = reference.statistics().digest(stream.definition.data_fingerprint)
+        stream.wait_for_digest(digest, "the worker goes on at the cut")
+        assert "has begun" in stream.run(*publish, str(cut), code=2).stderr
+        assert "equal" in stream.run("audit").stdout
 
 
 def test_a_history_under_the_name_of_a_live_source_fences_nobody(lake: Lake) -> None:

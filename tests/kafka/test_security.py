@@ -354,6 +354,7 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
         ("audit",): "auditor",
         ("source", "remove", "local"): "operator",
         ("bootstrap", "publish", str(history)): "historian",
+        ("bootstrap", "follow", str(history)): "historian",
         ("topics", "trim"): "trimmer",
         ("copy", "--to", str(other)): "auditor",
         ("repartition", "--partitions", "3", "--out", str(out)): "auditor",

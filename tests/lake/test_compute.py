@@ -15,28 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane.errors import DefinitionError
-from deltaplane.stream.sample import Retirement, admit
-from deltaplane.window.partition import Partition
 from deltaplane.wire import write_partial
 from deltaplane.wire.histories import history_name, read_history, write_history
 from deltaplane_services.definition_file.input_table import InputTable
-from deltaplane_services.lake.block_sums import samples_of_block
 from deltaplane_services.lake.compute import Computing, compute_history, mark_of
 from deltaplane_services.lake.table_sums import ColumnsOfTable, TableSums
 from deltaplane_services.lake.tables import LakeError, open_table
-from deltaplane_services.readers import open_rows
-from lake_tables import COLUMNS, DEFINITION, INPUT, ids_of, table_of, write_folder
-
-
-def partition_of(folder: Path, retired: list[str]) -> Partition:
-    """A partition that has read the rows of a folder in order, and then the retirements of some ids."""
-    partition = Partition(DEFINITION, 0)
-    for file in sorted(folder.glob("*.parquet")):
-        with open_rows(file, COLUMNS.options) as blocks:
-            for block in blocks:
-                partition.step(admit(samples_of_block(block), DEFINITION)[0], [])
-    partition.step(admit(samples_of_block(block.cut(0, 0)), DEFINITION)[0], [Retirement(one, "", 0) for one in retired])
-    return partition
+from lake_tables import COLUMNS, DEFINITION, INPUT, ids_of, partition_of_folder, table_of, write_folder
 
 
 @pytest.mark.parametrize("files", [1, 2, 7])
@@ -46,7 +31,7 @@ def test_the_digest_is_that_of_a_partition_whatever_the_files_and_processes(tmp_
     folder = write_folder(tmp_path / "table", table_of(900, ids=ids_of(numbers)), files)
     retired = ids_of([*range(40), 5000])
     history = compute_history(str(folder), COLUMNS, Computing(retired=frozenset(retired), processes=files))
-    partition = partition_of(folder, retired)
+    partition = partition_of_folder(folder, retired)
     assert history.partial.digest() == partition.statistics.digest(DEFINITION.data_fingerprint)
     assert (
         history.partial.rows

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from broker_log import BrokerLog, Killed
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Claim, Source, SourceOrder, SourceState
+from deltaplane.log.delta import Claim, Source, SourceOrder
 from deltaplane.log.history import History
 from deltaplane.log.partial import Partial
-from deltaplane.log.records import Receipt
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import read_receipt, write_claim, write_sample_batch, write_source_order
+from deltaplane.wire import write_claim, write_sample_batch, write_source_order
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner
-from deltaplane_services.processors.acceptance import SourceHistory, nothing_of
-from deltaplane_services.processors.history_source import HistoryRefused, HistorySource
+from deltaplane_services.processors.history_source import HistoryRefused, HistorySource, Standing
 from deltaplane_services.processors.messages import DELTAS, MODELS, RECEIPTS, SAMPLES, Outgoing, source_key
 from lake_tables import TABLES
 
@@ -41,41 +39,10 @@ def partial_of(ids: Sequence[str], definition: StreamDefinition = DEFINITION) ->
     return Partial.of(definition, rows_of(ids))
 
 
-def found_among(ids: Sequence[str]) -> tuple[Statistics, Sequence[str]]:
+def found_among(ids: Sequence[str], _: Standing) -> tuple[Statistics, Sequence[str]]:
     """What the lake says of some ids."""
     there = [one for one in ids if one in IDS]
     return partial_of(there).statistics, there
-
-
-class Killed(Exception):
-    """The process is gone."""
-
-
-@dataclass
-class BrokerLog:
-    """The log on an embedded broker; the process that uses it dies before or after one of its records."""
-
-    broker: EmbeddedBroker
-    definition: StreamDefinition = DEFINITION
-    dies_before: int | None = None
-    appended: int = 0
-
-    def state(self, source: Source) -> SourceState:
-        history = SourceHistory(self.definition, nothing_of(self.definition, source))
-        for _ in history.follow(self.broker.fetch(DELTAS, 0, 0)):
-            pass
-        return history.state
-
-    def receipts(self, source: Source) -> list[Receipt]:
-        found = (read_receipt(record.value) for record in self.broker.fetch_topic(RECEIPTS))
-        return [receipt for receipt in found if receipt.source == source]
-
-    def append(self, *records: Outgoing) -> None:
-        for record in records:
-            if self.appended == self.dies_before:
-                raise Killed
-            self.broker.append(record, 0)
-            self.appended += 1
 
 
 def source_of(ids: Sequence[str] = IDS, name: str = "0123456789abcdef") -> HistorySource:

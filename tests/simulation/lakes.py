@@ -20,7 +20,7 @@ from deltaplane.wire import read_receipt, write_sample_batch
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.processors import history_source
-from deltaplane_services.processors.history_source import HistorySource
+from deltaplane_services.processors.history_source import HistorySource, Standing, VersionChange
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RECEIPTS, SAMPLES, Outgoing
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from lake_tables import TABLES
@@ -28,6 +28,7 @@ from lake_tables import TABLES
 DEFINITION = StreamDefinition.from_tables({**TABLES, "window": {"length": "all"}})
 PAST = Source("history", 0)
 PAST_IDS = [f"row-{number}" for number in range(12)]
+ALL_LATER = [f"row-{number}" for number in range(200, 230)]
 FAULTS = (
     "publisher dies",
     "retirer dies",
@@ -37,6 +38,9 @@ FAULTS = (
     "merger dies",
     "deltas trimmed",
     "published before",
+    "follower dies",
+    "version accepted",
+    "version taken again",
 )
 
 
@@ -49,12 +53,6 @@ def rows_of(ids: Sequence[str]) -> Samples:
 
 def partial_of(ids: Sequence[str]) -> Partial:
     return Partial.of(DEFINITION, rows_of(ids))
-
-
-def found_among(ids: Sequence[str]) -> tuple[Statistics, Sequence[str]]:
-    """What the lake says of some ids."""
-    there = [one for one in ids if one in PAST_IDS]
-    return partial_of(there).statistics, there
 
 
 class Died(Exception):
@@ -94,16 +92,24 @@ class LakeWorld:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.runner = CrashingRunner(DEFINITION, options=RunnerOptions(keep_log=True, seed=seed))
-        self.source = HistorySource(DEFINITION, PAST, History(DEFINITION, partial_of(PAST_IDS)), "0123456789abcdef")
+        history = History(DEFINITION, partial_of(PAST_IDS), {"version": 0})
+        self.source = HistorySource(DEFINITION, PAST, history, "0123456789abcdef")
+        self.versions = [frozenset(PAST_IDS)]
+        self.in_peace = False
         self.now = 0
         self.live: list[str] = []
         self.told_out: set[str] = set()
         self.asleep: list[list[Outgoing]] = []
         self.faults: Counter[str] = Counter()
 
+    def found_among(self, ids: Sequence[str], standing: Standing) -> tuple[Statistics, Sequence[str]]:
+        """What the lake says of some ids, at the version that the source stands at."""
+        there = [one for one in ids if one in self.versions[standing.version or 0]]
+        return partial_of(there).statistics, there
+
     def log(self, most: int) -> DyingLog:
         """The log of a process that may die."""
-        dies = self.random.randrange(most) if self.random.random() < 0.5 else None
+        dies = self.random.randrange(most) if not self.in_peace and self.random.random() < 0.5 else None
         return DyingLog(self.runner.broker, self.now, dies)
 
     def live_through(self, events: int) -> None:
@@ -113,6 +119,8 @@ class LakeWorld:
             (self.round, 8),
             (self.publish, 3),
             (self.retire, 4),
+            (self.change_the_table, 3),
+            (self.follow, 6),
             (self.wake, 3),
             (self.crash, 2),
             (self.checkpoint, 2),
@@ -140,17 +148,50 @@ class LakeWorld:
             self.faults["publisher dies"] += 1
             self.asleep.append(log.unsent)
 
-    def retire(self) -> None:
-        log, ids = self.log(5), self.random.sample([*PAST_IDS, "row-900"], self.random.randrange(1, 4))
+    def retire(self, asked: Sequence[str] = ()) -> None:
+        """Somebody has rows taken out: those that are asked for, or any."""
+        ids = asked or self.random.sample([*PAST_IDS, *ALL_LATER, "row-900"], self.random.randrange(1, 4))
+        log = self.log(5)
         if not log.state(PAST).begun:
             return
         try:
-            outcomes = self.source.retire(log, ids, found_among, frozenset())
+            outcomes = self.source.retire(log, ids, self.found_among, frozenset())
         except Died:
             self.faults["retirer dies"] += 1
             self.asleep.append(log.unsent)
             return
         self.told_out |= {one for one, outcome in outcomes.items() if outcome in ("retired", "duplicate")}
+
+    def change_the_table(self) -> None:
+        """A version with some rows more, and some fewer, of which some come back later."""
+        newest = self.versions[-1]
+        came = [f"row-{self.random.randrange(200, 230)}" for _ in range(self.random.randrange(3))]
+        went = self.random.sample(sorted(newest), min(len(newest), self.random.randrange(3)))
+        self.versions.append(newest.difference(went).union(came))
+
+    def follow(self) -> bool:
+        """A process reads a version, which takes its time, and follows it; False if there is none."""
+        if not self.log(1).state(PAST).begun:
+            return False
+        standing = self.source.standing(DyingLog(self.runner.broker, self.now))
+        at = standing.version
+        assert at is not None, "the table has versions"
+        if at + 1 == len(self.versions):
+            return False
+        before, after = self.versions[at] - standing.out, self.versions[at + 1] - standing.out
+        change = VersionChange(at + 1, partial_of(sorted(after - before)), partial_of(sorted(before - after)))
+        if not self.in_peace and before != after and self.random.random() < 0.3:
+            self.retire(sorted(before ^ after)[:2])
+        log = self.log(4)
+        try:
+            now = self.source.follow(log, standing, change)
+        except Died:
+            self.faults["follower dies"] += 1
+            self.asleep.append(log.unsent)
+            return True
+        accepted = now.samples_position > standing.state.samples_position
+        self.faults["version accepted" if accepted else "version taken again"] += 1
+        return True
 
     def wake(self) -> None:
         """A process that was thought dead sends what it had in hand; what it would have done then, it does not."""
@@ -180,6 +221,9 @@ class LakeWorld:
         while self.asleep:
             self.wake()
         self.source.publish(DyingLog(self.runner.broker, self.now))
+        self.in_peace = True
+        while self.follow():
+            pass
         self.runner.drain(self.now)
 
 
@@ -191,7 +235,9 @@ def check(world: LakeWorld) -> None:
     if {receipt.id for receipt in receipts} - out:
         world.faults["receipts of a tile that was not accepted"] += 1
     assert world.told_out <= out, "somebody was told that a row is out, and it is not"
-    kept = [one for one in PAST_IDS if one not in out]
+    version = world.source.standing_at(state, receipts).version
+    assert version is not None, "the table has versions"
+    kept = sorted(world.versions[version] - out)
     assert state.statistics == partial_of(kept).statistics
     total = partial_of([*kept, *world.live]).statistics
     assert world.runner.merger.merger.statistics == total

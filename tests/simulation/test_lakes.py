@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.delta import SourceState
 from deltaplane_services.processors import history_source
-from deltaplane_services.processors.history_source import HistorySource
+from deltaplane_services.processors.history_source import HistoryLog, HistorySource, Standing, VersionChange
 from simulation.lakes import FAULTS, live_with_a_lake
 
 SEEDS = range(50)
@@ -60,8 +61,26 @@ def _one_writer_for_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HistorySource, "_claim", lambda _self, _log, _state, _writer: None)
 
 
+def _follow_from_what_was_read_first(patch: pytest.MonkeyPatch) -> None:
+    """A version is published for the state that there is, not for the one that it was read for."""
+    follow = HistorySource.follow
+
+    def late(self: HistorySource, log: HistoryLog, standing: Standing, change: VersionChange) -> SourceState:
+        now = self.standing(log)
+        return follow(self, log, replace(standing, state=now.state), change)
+
+    patch.setattr(HistorySource, "follow", late)
+
+
 @pytest.mark.parametrize(
-    "broken", [_forget_what_is_there, _believe_no_receipt, _believe_every_receipt, _one_writer_for_all]
+    "broken",
+    [
+        _forget_what_is_there,
+        _believe_no_receipt,
+        _believe_every_receipt,
+        _one_writer_for_all,
+        _follow_from_what_was_read_first,
+    ],
 )
 def test_each_rule_broken_on_purpose_is_caught(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

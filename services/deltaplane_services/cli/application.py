@@ -19,6 +19,7 @@ from deltaplane_services.cli.bootstrap_commands import bootstrap_app
 from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
+from deltaplane_services.cli.follow_command import bootstrap_follow
 from deltaplane_services.cli.grid_commands import grid_app
 from deltaplane_services.cli.inspect_command import inspect
 from deltaplane_services.cli.kafka_commands import register
@@ -113,6 +114,7 @@ app.command()(serve)
 register_copy(app)
 register_retire(app)
 app.add_typer(source_app, name="source")
+bootstrap_app.command("follow")(bootstrap_follow)
 app.add_typer(bootstrap_app, name="bootstrap")
 app.add_typer(letters_app, name="dead-letters")
 app.add_typer(grid_app, name="grid")

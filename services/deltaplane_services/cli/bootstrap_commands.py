@@ -46,6 +46,8 @@ __all__ = [
     "bootstrap_retire",
     "bootstrap_rows",
     "columns_of",
+    "history_source",
+    "wait_for_model",
 ]
 
 bootstrap_app = typer.Typer(
@@ -211,6 +213,14 @@ def bootstrap_publish(
     file: HistoryFile,
     stream: SiteOptions,
     source: SourceName = "history",
+    cut: Annotated[
+        int | None,
+        typer.Option(
+            "--cut",
+            help="Begin a live source (--source SITE/PARTITION) with the history; its worker goes on at this offset of"
+            " samples, the one after the last in the table. Only for streams that keep no rows.",
+        ),
+    ] = None,
     wait: Wait = 120.0,
 ) -> None:
     """Make a history a source of a stream, in one tile; what is there already is not published again.
@@ -218,17 +228,19 @@ def bootstrap_publish(
     It may be killed and run again at any time. Only windows over everything take a history.
     """
     from deltaplane_services.kafka.history_log import KafkaHistoryLog
+    from deltaplane_services.processors.history_beginning import begin_source
 
     settings = stream.settings()
-    check(settings, "historian")
-    history = _history_source(settings, file, source)
+    # Whoever begins a live source does what its worker does.
+    check(settings, "historian" if cut is None else "worker")
+    history = history_source(settings, file, source) if cut is None else _live_source(settings, file, source)
     with KafkaHistoryLog(settings) as log:
-        new = history.publish(log)
+        new = history.publish(log) if cut is None else begin_source(history, log, cut, log.bounds_of(history.source))
         state = log.state(history.source)
     partial = history.history.partial
     said = "published" if new else "published before, nothing was written"
     echo(f"{history.source}: {said}; {partial.rows:,} rows, tile {state.sequence - 1:,}, digest {partial.digest()}")
-    _wait_for_model(settings, state, wait)
+    wait_for_model(settings, state, wait)
 
 
 @bootstrap_app.command("retire")
@@ -239,6 +251,7 @@ def bootstrap_retire(
     history: Annotated[Path, typer.Option(help="The file that was published.")],
     source: SourceName = "history",
     table: MovedTable = None,
+    retired_ids: RetiredIds = None,
     processes: ProcessCount = None,
     wait: Wait = 120.0,
 ) -> None:
@@ -251,14 +264,15 @@ def bootstrap_retire(
 
     settings = stream.settings()
     check(settings, "historian")
-    published = _history_source(settings, history, source)
+    published = history_source(settings, history, source)
     rows = TableOfHistory(published.history, table, processes or os.cpu_count() or 1, _tell_files)
     with KafkaHistoryLog(settings) as log:
-        outcomes = published.retire(log, ids, rows.rows_of, rows.never_counted(ids))
+        gone, before = rows.never_counted(ids), _ids_in(retired_ids)
+        outcomes = published.retire(log, ids, lambda asked, at: rows.rows_of(asked, at, before), gone)
         state = log.state(published.source)
     for sample_id, outcome in outcomes.items():
         echo(f"{sample_id}: {_OUTCOMES[outcome]}", None if outcome == "retired" else typer.colors.YELLOW)
-    _wait_for_model(settings, state, wait)
+    wait_for_model(settings, state, wait)
     if "unknown" in outcomes.values():
         raise typer.Exit(1)
 
@@ -270,22 +284,42 @@ _OUTCOMES = {
 }
 
 
-def _history_source(settings: ServiceSettings, file: Path, name: str) -> HistorySource:
+def history_source(settings: ServiceSettings, file: Path, name: str) -> HistorySource:
     """The history in a file as a source of a stream."""
     from deltaplane.log.delta import Source
     from deltaplane.wire.histories import history_name, read_history
     from deltaplane_services.processors.history_source import HistorySource
 
-    try:
-        data = file.read_bytes()
-    except OSError as fault:
-        raise DefinitionError(f"history: {str(file)!r} cannot be read: {fault.strerror}") from fault
     if name == settings.site:
         raise DefinitionError(f"source: {name!r} is the site whose workers read samples; give a history another name")
+    data = _bytes_of(file)
     return HistorySource(settings.definition, Source(name, 0), read_history(data), history_name(data))
 
 
-def _wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -> None:
+def _live_source(settings: ServiceSettings, file: Path, name: str) -> HistorySource:
+    """The history in a file as the beginning of a source of the site, which is named SITE/PARTITION."""
+    from deltaplane.log.delta import Source
+    from deltaplane.wire.histories import history_name, read_history
+    from deltaplane_services.processors.history_source import HistorySource
+
+    places = {str(one): one for one in (Source(settings.site, at) for at in range(settings.definition.partitions))}
+    if name not in places:
+        raise DefinitionError(
+            f"source: with --cut expected SITE/PARTITION of a live source of this site, such as"
+            f" {settings.site}/0, with up to {len(places)} partitions, got {name!r}"
+        )
+    data = _bytes_of(file)
+    return HistorySource(settings.definition, places[name], read_history(data), history_name(data))
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as fault:
+        raise DefinitionError(f"history: {str(file)!r} cannot be read: {fault.strerror}") from fault
+
+
+def wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -> None:
     """Say which model contains a state first. Exit code 1 where none comes in time."""
     from deltaplane_services.operations.model_listing import first_model
 
@@ -310,7 +344,7 @@ def audited_history(settings: ServiceSettings, options: HistoryOptions, log: His
         return None
     seed = secrets.randbelow(2**32) if options.sql_seed is None else options.sql_seed
     drawn = Drawn(options.sql, seed) if options.sql else None
-    source = _history_source(settings, options.history, options.source)
+    source = history_source(settings, options.history, options.source)
     table = TableOfHistory(source.history, options.table, os.cpu_count() or 1, _tell_files)
     return HistoryAccount(source, table, log, _ids_in(options.retired_ids), drawn)
 

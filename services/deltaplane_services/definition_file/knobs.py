@@ -14,10 +14,22 @@ from typing import Any
 
 from deltaplane.errors import DefinitionError
 
-__all__ = ["ANYTHING", "HOST_AND_PORT", "LOG_LEVELS", "MEMBERS", "SERVICES", "TOPICS", "Bounds", "Knobs", "check_range"]
+__all__ = [
+    "ANYTHING",
+    "FOLLOWER",
+    "HOST_AND_PORT",
+    "LOG_LEVELS",
+    "MEMBERS",
+    "SERVICES",
+    "TOPICS",
+    "Bounds",
+    "Knobs",
+    "check_range",
+]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SERVICES = ("worker", "merger", "scorer", "intake", "judge")
+FOLLOWER = "bootstrap follow"
 MEMBERS = ("worker", "scorer", "intake")
 TOPICS = ("topics create", "topics check")
 
@@ -56,12 +68,16 @@ class Knobs:
         " {hostname} is replaced.",
     )
     metrics_address: str = _knob(
-        "127.0.0.1:9108", SERVICES, "HOST:PORT of /metrics, /healthz and /readyz; this machine only by default."
+        "127.0.0.1:9108",
+        (*SERVICES, FOLLOWER),
+        "HOST:PORT of /metrics, /healthz and /readyz; this machine only by default.",
     )
-    log_level: str = _knob("info", SERVICES, "How much is said on standard error.", Bounds(words=LOG_LEVELS))
+    log_level: str = _knob(
+        "info", (*SERVICES, FOLLOWER), "How much is said on standard error.", Bounds(words=LOG_LEVELS)
+    )
     blas_threads: int = _knob(
         1,
-        (*SERVICES, "replay"),
+        (*SERVICES, FOLLOWER, "replay"),
         "Threads of BLAS in this process; 0: all that it would take. More than one pays for planes of a thousand"
         " features and more, on cores with nothing else to do, and gives other last bits from 128 on.",
         Bounds(0, 1024),
@@ -95,7 +111,7 @@ class Knobs:
     )
     shutdown_timeout_seconds: float = _knob(
         30.0,
-        SERVICES,
+        (*SERVICES, FOLLOWER),
         "How long a service may take to end before it ends itself by force. Stay below what the supervisor allows.",
         Bounds(1.0, 600.0),
     )

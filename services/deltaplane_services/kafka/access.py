@@ -186,7 +186,8 @@ ROLES: Mapping[str, Role] = {
         (*_topics("central", WRITE, DELTAS), *_topics("central", READ, MODELS)),
     ),
     "historian": Role(
-        "makes a history of rows a source, and retires rows from it (deltaplane bootstrap publish, retire)",
+        "makes a history of rows a source that follows its table, and retires rows from it (deltaplane bootstrap"
+        " publish, follow, retire)",
         (
             *_topics("site", READ_AND_WRITE, RECEIPTS),
             *_topics("central", READ_AND_WRITE, DELTAS),

@@ -10,7 +10,8 @@ from deltaplane.log.records import Receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import last_receipts, state_before
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.processors.messages import DELTAS, RECEIPTS, Outgoing
+from deltaplane_services.processors.history_beginning import SourceBounds
+from deltaplane_services.processors.messages import DELTAS, RECEIPTS, RETIREMENTS, SAMPLES, Outgoing
 
 __all__ = ["KafkaHistoryLog"]
 
@@ -36,6 +37,11 @@ class KafkaHistoryLog:
             source.partition % self._definition.partitions,
             lambda receipt: receipt.source == source and receipt.stream_fingerprint == ours,
         )
+
+    def bounds_of(self, source: Source) -> SourceBounds:
+        """Where the logs of a live source begin and end. Raises :class:`LogUnavailable` and :class:`NotAllowed`."""
+        samples, retirements = (self._site.bounds(topic, source.partition) for topic in (SAMPLES, RETIREMENTS))
+        return SourceBounds(samples, retirements)
 
     def append(self, *records: Outgoing) -> None:
         """Append records of one cluster in order, and return once every in-sync replica has all of them.

@@ -8,7 +8,7 @@ from deltaplane.log.delta import Source, SourceState
 from deltaplane_services.lake.recomputing import TableOfHistory
 from deltaplane_services.lake.sql_entries import Drawn, draw_places, places_in_sql
 from deltaplane_services.processors.account import RecomputedSource
-from deltaplane_services.processors.history_source import HistoryLog, HistorySource, retired_ids_of
+from deltaplane_services.processors.history_source import HistoryLog, HistorySource
 
 __all__ = ["HistoryAccount"]
 
@@ -38,19 +38,20 @@ class HistoryAccount:
         ids were retired, and :class:`ExtraMissing` if SQL is asked for and its library is not there.
         """
         history = self.history.history
-        out = retired_ids_of(state, self.log.receipts(self.source), self.history.definition, self.history.statistics)
-        statistics = self.table.again(out, self.retired_before)
+        standing = self.history.standing_at(state, self.log.receipts(self.source))
+        out, version = standing.out, standing.version
+        statistics = self.table.again(out, self.retired_before, version)
         faults: tuple[str, ...] = ()
         if statistics != state.statistics:
             faults = (f"the table {self.table.name} gives {statistics!r}, the model contains {state.statistics!r}",)
         rows = sum(state.statistics.counts(self.history.definition.nested_windows.longest).values()) + len(out)
-        if rows != history.partial.rows:
+        if not standing.followed and rows != history.partial.rows:
             faults += (f"deltas and receipts are of {rows:,} rows, the history is of {history.partial.rows:,}",)
         notes: tuple[str, ...] = ()
         if self.drawn is not None:
             definition = self.history.definition
             places = draw_places(places_in_sql(definition), self.drawn)
-            in_sql = self.table.in_sql(out, self.retired_before)
+            in_sql = self.table.in_sql(out, self.retired_before, version)
             differences = in_sql.differences(state.statistics, definition.nested_windows.longest, places)
             faults += differences
             found = f"{len(differences):,} differ" if differences else "equal"

@@ -7,14 +7,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from deltaplane.arrays import Int64s
 from deltaplane.errors import DefinitionError
 from deltaplane.log.history import History
 from deltaplane.log.partial import Partial
 from deltaplane.window.outcomes import SampleOutcome
-from deltaplane_services.lake.last_versions import LastBy, losers_of
+from deltaplane_services.lake.last_versions import LastBy
 from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
@@ -73,26 +70,14 @@ def compute_history(
 
 def _resolved(sums: TableSums, summed: SummedTable, computing: Computing) -> tuple[Partial, Collection[str]]:
     """(what the rows that count add up to, the retired ids that had rows)."""
-    out: dict[int, Int64s] = {}
-    gone = set[str]()
-    rows = {SampleOutcome.REPLACED: 0, SampleOutcome.RETIRED_ID: 0}
-    for suspects in summed.hashes.suspects(sums.hashes(sorted(computing.retired))):
-        versions = sums.versions(suspects)
-        losers = losers_of(versions, computing.retired, computing.last_by or "place")
-        for number, of_file in sorted(losers.items()):
-            if computing.last_by is None and sums.table.is_delta and len(of_file.replaced):
-                raise DefinitionError(
-                    f"{sums.table.name}: ids come several times (in {sums.table.files[number].name}, for one), and the"
-                    " files of a Delta table are in no order; say which version counts: --last-by time with --time"
-                    " COLUMN"
-                )
-            rows[SampleOutcome.REPLACED] += len(of_file.replaced)
-            rows[SampleOutcome.RETIRED_ID] += len(of_file.retired)
-            of_part = np.union1d(of_file.replaced, of_file.retired)
-            out[number] = np.union1d(out[number], of_part) if number in out else of_part
-        gone |= {one for of_file in versions.values() for one in of_file.ids if one in computing.retired}
-    counts = {str(outcome): count for outcome, count in rows.items()}
-    return summed.partial.without(sums.part(out).statistics, counts), gone
+    lost = sums.lost(summed, computing.retired, computing.last_by or "place")
+    if computing.last_by is None and sums.table.is_delta and lost.replaced:
+        raise DefinitionError(
+            f"{sums.table.name}: ids come several times ({lost.example}, for one), and the files of a Delta table are"
+            " in no order; say which version counts: --last-by time with --time COLUMN"
+        )
+    counts = {str(SampleOutcome.REPLACED): lost.replaced, str(SampleOutcome.RETIRED_ID): lost.retired}
+    return summed.partial.without(lost.partial.statistics, counts), lost.retired_ids
 
 
 def _facts(table: LakeTable, columns: ColumnsOfTable, summed: SummedTable, computing: Computing) -> dict[str, Any]:

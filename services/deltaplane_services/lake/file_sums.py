@@ -93,18 +93,25 @@ class FileSums:
             times.append(admitted.event_times[places])
         return RowsOfFile(ids, np.concatenate(times))
 
-    def part(self, path: Path, name: str, ordinals: Int64s) -> Partial:
-        """What the rows at some ordinals int64[n], which ascend, add up to."""
+    def part(self, path: Path, name: str, ordinals: Int64s, span: tuple[int, int] | None = None) -> Partial:
+        """What the rows at some ordinals int64[n], which ascend, add up to; of a ``span`` they are those within it."""
         total = Partial.zero(self.definition)
-        for block, admitted, places in self._places(path, name, ordinals):
+        for block, admitted, places in self._places(path, name, ordinals, span):
             chosen = np.isin(block.line_numbers, admitted.rows[places])
             total = total + partial_of_block(self.definition, block.where(chosen).cut(0, len(places)))
         return total
 
-    def _places(self, path: Path, name: str, ordinals: Int64s) -> Iterator[tuple[RowBlock, AdmittedSamples, Int64s]]:
+    def ids(self, path: Path, name: str, span: tuple[int, int] | None = None) -> Iterator[AdmittedSamples]:
+        """The rows of a file, or a ``span`` of it, that the definition admits, in order; see :meth:`whole`."""
+        for _, admitted, _ in self._blocks(path, name, span):
+            yield admitted
+
+    def _places(
+        self, path: Path, name: str, ordinals: Int64s, span: tuple[int, int] | None = None
+    ) -> Iterator[tuple[RowBlock, AdmittedSamples, Int64s]]:
         """(a block, its admitted rows, the places among these of the rows at some ordinals), if there are any."""
         first = 0
-        for block, admitted, _ in self._blocks(path, name):
+        for block, admitted, _ in self._blocks(path, name, span):
             begin, end = np.searchsorted(ordinals, [first, first + len(admitted)]).tolist()
             if begin < end:
                 yield block, admitted, ordinals[begin:end] - first

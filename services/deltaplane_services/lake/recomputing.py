@@ -6,20 +6,22 @@ held any row, so nothing is concluded from such a table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from deltaplane.arrays import Int64s
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.history import History
 from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.compute import Computing, compute_history, mark_of
-from deltaplane_services.lake.last_versions import losers_of
+from deltaplane_services.lake.last_versions import Versions, losers_of
 from deltaplane_services.lake.sql_entries import SqlTable
 from deltaplane_services.lake.table_sums import ColumnsOfTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
+from deltaplane_services.processors.history_source import Standing
 
 __all__ = ["TableOfHistory"]
 
@@ -48,13 +50,19 @@ class TableOfHistory:
         marks = set(self.history.facts.get("retired_marks", ()))
         return frozenset(one for one in ids if mark_of(one) in marks)
 
-    def rows_of(self, ids: Sequence[str]) -> tuple[Statistics, Sequence[str]]:
+    def rows_of(
+        self, ids: Sequence[str], standing: Standing | None = None, retired_before: frozenset[str] = frozenset()
+    ) -> tuple[Statistics, Sequence[str]]:
         """(the statistics, in each window over everything, of the rows of some ids that count; those that have one).
 
-        Raises :class:`LakeError` where the table is not what it was.
+        ``standing``: where the history stands if it has followed its table, whose rows are then those of that version;
+        then it takes ``retired_before``, too: see :meth:`again`. Raises :class:`LakeError` where the table is not what
+        it was.
         """
         if self.columns.options.id is None:
             raise LakeError(f"{self.name}: the history was computed without a column of ids, so that none can be found")
+        if standing is not None and standing.followed:
+            return self._rows_of_version(ids, standing, standing.out | self._not_counted(retired_before))
         with TableSums(self._pinned(), self.columns, self.processes) as sums:
             summed = sums.whole(hashes=True, told=self.told)
             self._check_files(summed.facts)
@@ -69,20 +77,46 @@ class TableOfHistory:
                 found |= {of_file.ids[row] for row in np.flatnonzero(asked).tolist()}
             return sums.part(kept).in_windows(self.history.definition), sorted(found)
 
-    def again(self, without: frozenset[str], retired_before: frozenset[str] = frozenset()) -> Statistics:
+    def _rows_of_version(
+        self, ids: Sequence[str], standing: Standing, out: frozenset[str]
+    ) -> tuple[Statistics, Sequence[str]]:
+        """What :meth:`rows_of` says at a version that was followed to, at which no id has two rows."""
+        table = open_table(self.name, standing.version, self.columns.needed)
+        definition = self.history.definition
+        with TableSums(table, self.columns, self.processes) as sums:
+            summed = sums.whole(hashes=True, told=self.told)
+            versions = sums.versions(summed.hashes.having(sums.hashes(sorted({*ids, *out}))))
+            found = sorted({one for of_file in versions.values() for one in of_file.ids if one in ids})
+            asked, gone = (sums.part(_rows_with(versions, chosen)) for chosen in (frozenset(found), out))
+            expected = standing.state.statistics
+            if summed.partial.in_windows(definition) - gone.in_windows(definition) != expected:
+                raise LakeError(
+                    f"{self.name}: version {standing.version} of the table does not add up to what its source holds"
+                    f" ({expected!r}); bring the table back as it was, or compute the history anew"
+                )
+            return asked.in_windows(definition), found
+
+    def again(
+        self, without: frozenset[str], retired_before: frozenset[str] = frozenset(), version: int | None = None
+    ) -> Statistics:
         """The statistics, in each window over everything, of the table as it is now, minus the rows of some ids.
 
-        ``retired_before``: the ids that did not count when the history was computed, which holds marks of them alone.
-        Raises :class:`LakeError` where these are not given, or the table cannot be read.
+        ``version``: that of the table; that of the history if None. ``retired_before``: the ids that did
+        not count when the history was computed, which holds marks of them alone. Raises :class:`LakeError` where these
+        are not given, or the table cannot be read.
         """
         facts, out = self.history.facts, without | self._not_counted(retired_before)
-        computing = Computing(facts["version"], facts["last_by"], out, self.processes, self.told)
+        at = facts["version"] if version is None else version
+        computing = Computing(at, facts["last_by"], out, self.processes, self.told)
         return compute_history(self.name, self.columns, computing).partial.in_windows(self.history.definition)
 
-    def in_sql(self, without: frozenset[str], retired_before: frozenset[str] = frozenset()) -> SqlTable:
+    def in_sql(
+        self, without: frozenset[str], retired_before: frozenset[str] = frozenset(), version: int | None = None
+    ) -> SqlTable:
         """What :meth:`again` computes, as SQL reads it; raises the same errors."""
         facts, out = self.history.facts, without | self._not_counted(retired_before)
-        table = open_table(self.name, facts["version"], self.columns.needed)
+        at = facts["version"] if version is None else version
+        table = open_table(self.name, at, self.columns.needed)
         return SqlTable(table, self.columns, facts["last_by"], out, self.processes)
 
     def _not_counted(self, retired_before: frozenset[str]) -> frozenset[str]:
@@ -116,3 +150,11 @@ class TableOfHistory:
                     f" ({was['rows']:,} rows and digest {was['digest'][:16]}… then, {now['rows']:,} and"
                     f" {now['digest'][:16]}… now); bring the table back as it was, or compute the history anew"
                 )
+
+
+def _rows_with(versions: Mapping[int, Versions], ids: frozenset[str]) -> dict[int, Int64s]:
+    """Number of a file to the ordinals int64[n] of its rows that have one of some ids."""
+    return {
+        number: of_file.ordinals[np.array([one in ids for one in of_file.ids], dtype=np.bool_)]
+        for number, of_file in versions.items()
+    }

@@ -19,14 +19,14 @@ from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.file_sums import SummedFile
 from deltaplane_services.lake.hashes_of_ids import HashesOfIds
-from deltaplane_services.lake.last_versions import Versions
+from deltaplane_services.lake.last_versions import LastBy, Versions, losers_of
 from deltaplane_services.lake.processes import Job, Processes
 from deltaplane_services.lake.spans import joined, spans_of
 from deltaplane_services.lake.tables import LakeFile, LakeTable
 from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderOptions, format_of_name
 
-__all__ = ["ColumnsOfTable", "SummedTable", "TableSums", "Told", "ignore_progress"]
+__all__ = ["ColumnsOfTable", "LostRows", "SummedTable", "TableSums", "Told", "ignore_progress"]
 
 Told = Callable[[int, int], None]
 """Is told how many files of how many have been summed."""
@@ -103,6 +103,20 @@ class SummedTable:
     hashes: HashesOfIds
 
 
+@dataclass(frozen=True)
+class LostRows:
+    """Rows of a table that do not count: what they add up to, how many there are by the reason, and an ``example``.
+
+    ``retired_ids``: the retired ids that had rows.
+    """
+
+    partial: Partial
+    replaced: int
+    retired: int
+    retired_ids: frozenset[str]
+    example: str
+
+
 class TableSums:
     """Sums files of one table; a context manager, at whose end its processes have ended."""
 
@@ -147,6 +161,21 @@ class TableSums:
             for place, span in enumerate(self._spans[number]):
                 job = self._job(number, "whole", hashes=hashes, span=span)
                 yield replace(job, key=(number, place))
+
+    def lost(self, summed: SummedTable, retired: frozenset[str], last_by: LastBy) -> LostRows:
+        """The rows that do not count: older versions of their ids, and those of some ``retired`` ids."""
+        out: dict[int, Int64s] = {}
+        gone, replaced, of_retired, example = set[str](), 0, 0, ""
+        for suspects in summed.hashes.suspects(self.hashes(sorted(retired))):
+            versions = self.versions(suspects)
+            for number, of_file in sorted(losers_of(versions, retired, last_by).items()):
+                if len(of_file.replaced) and not example:
+                    example = f"in {self.table.files[number].name}"
+                replaced, of_retired = replaced + len(of_file.replaced), of_retired + len(of_file.retired)
+                of_part = np.union1d(of_file.replaced, of_file.retired)
+                out[number] = np.union1d(out[number], of_part) if number in out else of_part
+            gone |= {one for of_file in versions.values() for one in of_file.ids if one in retired}
+        return LostRows(self.part(out), replaced, of_retired, frozenset(gone), example)
 
     def versions(self, ordinals: Mapping[int, Int64s]) -> dict[int, Versions]:
         """Number of a file to the ids and times of its rows at some ordinals int64[n]."""

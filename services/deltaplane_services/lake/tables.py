@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltaplane.errors import DeltaplaneError
@@ -16,7 +17,7 @@ from deltaplane.public_names import extra_needed
 from deltaplane_services.definition_file.file_formats import FORMATS
 from deltaplane_services.readers import format_of_name
 
-__all__ = ["LakeError", "LakeFile", "LakeTable", "open_table"]
+__all__ = ["LakeError", "LakeFile", "LakeTable", "check_readable", "files_of", "open_table"]
 
 _DELTA_LOG = "_delta_log"
 _NOT_READ = ("deletionVectors", "columnMapping")
@@ -82,12 +83,23 @@ def _delta_table(name: str, version: int | None, needed: Collection[str]) -> Lak
         import deltalake
     try:
         table = deltalake.DeltaTable(name, version=version)
-        features = set(table.protocol().reader_features or ())
-        partitioned = table.metadata().partition_columns
-        uris, version = table.file_uris(), table.version()
     except Exception as fault:
         # The library raises several kinds of errors of its own.
         raise LakeError(f"{name}: version {version} of the Delta table cannot be read: {fault}") from fault
+    check_readable(name, table, needed)
+    files = files_of(name, table)
+    if not files:
+        raise LakeError(f"{name}: version {table.version()} of the table has no rows; name another")
+    return LakeTable(name, table.version(), files)
+
+
+def check_readable(name: str, table: Any, needed: Collection[str]) -> None:
+    """Raise :class:`LakeError` unless the files of an opened Delta table hold its rows as they are."""
+    try:
+        features = set(table.protocol().reader_features or ())
+        partitioned = table.metadata().partition_columns
+    except Exception as fault:
+        raise LakeError(f"{name}: version {table.version()} of the Delta table cannot be read: {fault}") from fault
     if unread := sorted(features.intersection(_NOT_READ)):
         raise LakeError(
             f"{name}: the Delta table has {', '.join(unread)}, so that its files do not hold its rows as they are;"
@@ -98,6 +110,14 @@ def _delta_table(name: str, version: int | None, needed: Collection[str]) -> Lak
             f"{name}: the table is partitioned by {', '.join(inside)}, which is in the names of its files and not in"
             " them; write the rows with that column to a folder of Parquet files"
         )
+
+
+def files_of(name: str, table: Any) -> tuple[LakeFile, ...]:
+    """The files of an opened Delta table, in the order of their names. Raises :class:`LakeError`."""
+    try:
+        uris = table.file_uris()
+    except Exception as fault:
+        raise LakeError(f"{name}: version {table.version()} of the Delta table cannot be read: {fault}") from fault
     root = Path(name).resolve()
     files = []
     for uri in sorted(uris):
@@ -105,6 +125,4 @@ def _delta_table(name: str, version: int | None, needed: Collection[str]) -> Lak
             raise LakeError(f"{name}: {uri} is not on this machine; mount it, or use an engine that reads it")
         path = Path(unquote(urlsplit(uri).path) if uri.startswith("file:") else uri)
         files.append(LakeFile(path, str(path.relative_to(root)) if path.is_relative_to(root) else str(path)))
-    if not files:
-        raise LakeError(f"{name}: version {version} of the table has no rows; name another")
-    return LakeTable(name, version, tuple(files))
+    return tuple(files)

@@ -17,6 +17,7 @@ __all__ = [
     "REJECTIONS",
     "REMOVALS",
     "SPANS",
+    "TABLE_CHANGES",
     "word",
 ]
 
@@ -57,4 +58,7 @@ REFUSED = (
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
 DEAD_LETTER_REASONS = (*REJECTIONS, "bad_header", "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))
+TABLE_CHANGES = ("came", "went", "refused")
+"""What a version of a table that is followed does with a row."""
+
 REMOVALS = ("expired", "withdrawn", "replaced", "retired")

@@ -27,6 +27,7 @@ from deltaplane_services.processors.messages import (
     MODELS,
     PREDICTIONS,
     QUERIES,
+    RECEIPTS,
     RETIREMENTS,
     SAMPLES,
     Outgoing,
@@ -46,6 +47,7 @@ READS = {
     "scorer": (MODELS, QUERIES),
     "intake": (SAMPLES,),
     "judge": (PREDICTIONS, SAMPLES),
+    "follower": (DELTAS, RECEIPTS),
 }
 """The topics that a service of each role reads."""
 
