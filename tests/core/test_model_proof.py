@@ -135,3 +135,27 @@ def test_new_trials_are_no_fault_of_candidates_that_are_kept_since_too_few_class
     proof = prove_model(kept, [first], merger, prequential_counts, merger.statistics, DEFINITION)
     assert proof.faults == ()
     assert "the plane and the candidates of model 1" in proof.unproved[0]
+
+
+def test_trials_may_be_gone_that_a_merger_knew_which_did_not_go_on_from_the_last_model_of_the_log() -> None:
+    """Another merger wrote a model of the same version, which readers pass over, and trials before it were deleted."""
+    merger, other = Merger(DEFINITION), Merger(DEFINITION)
+    for one in (merger, other):
+        for source in (HERE, THERE):
+            one.apply(Claim(source, "w", DEFINITION.stream_fingerprint))
+        one.apply(delta(HERE, 0, change=sums()))
+    other.apply(delta(THERE, 0, tried(9)))
+    taken, passed_over = published(merger), published(other)
+    assert taken.version == passed_over.version
+    merger.apply(delta(THERE, 0, tried(9)))
+    merger.apply(delta(THERE, 1, tried(6)))
+    second = published(merger)
+
+    def proof(first_of_there: int) -> ModelProof:
+        there = {at: (trials, 0) for at, trials in enumerate((tried(9), tried(6))) if at >= first_of_there}
+        counts = {HERE: SourcePrequentialCounts(0), THERE: SourcePrequentialCounts(first_of_there, there)}
+        return prove_model(second, [taken, passed_over], merger, counts, merger.statistics, DEFINITION)
+
+    assert proof(0) == ModelProof((), ())
+    assert proof(1).faults == ()
+    assert proof(1).unproved[0].startswith("the hits and rows of the candidates")

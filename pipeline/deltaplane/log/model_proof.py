@@ -332,12 +332,18 @@ class _Proof:
             yield None, self._prequential_counts_since({}, 0)
 
     def _knows_the_past(self) -> bool:
-        """Whether the model before and all counts since are in the logs."""
-        start: Mapping[Source, int] = {}
-        if self.earlier:
-            start = self.earlier[-1].come_to
-        elif self.model.version > 1:
-            return False
+        """Whether the model before and all counts since are in the logs.
+
+        The model before is the last one that readers took, or one after it that they passed over: its merger may have
+        gone on from that.
+        """
+        if not self.earlier:
+            return self.model.version == 1 and self._knows_all_since({})
+        versions = [one.version for one in self.earlier]
+        last_taken = versions.index(max(versions))
+        return all(self._knows_all_since(one.come_to) for one in self.earlier[last_taken:])
+
+    def _knows_all_since(self, start: Mapping[Source, int]) -> bool:
         return all(
             prequential_counts.begins <= start.get(source, 0)
             for source, prequential_counts in self.prequential_counts.items()
