@@ -1,4 +1,8 @@
-"""A worker whose client went silent joins anew: it works on what its group gives it then, and on nothing else."""
+"""A worker whose client went silent joins anew: it works on what its group gives it then, and on nothing else.
+
+Whether the group gives it something else than before is the group's affair, so workers join several times. That what
+the old client had is lost at once is held without a broker, in tests/services/test_member.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from deltaplane_services.kafka.worker_loop import Worker
 from kafka.selection import RunningKafka
 from kafka.services import PATIENCE_SECONDS, Stream
 
-ATTEMPTS = 20
+ATTEMPTS = 6
 
 
 def shared_out(workers: list[Worker], broken: int | None = None) -> list[set[int]]:
@@ -39,15 +43,13 @@ def test_workers_never_share_a_partition_whatever_the_group_gives_one_that_has_j
         workers = [Worker(stream.definition, settings.site, f"w{at}", worker_clients(settings)) for at in range(2)]
         try:
             before = shared_out(workers)
-            changed = False
-            for _ in range(ATTEMPTS):
-                found = shared_out(workers, broken=0)
+            assert before[0] | before[1] == {0, 1}
+            for attempt in range(ATTEMPTS):
+                found = shared_out(workers, broken=attempt % 2)
                 assert not found[0] & found[1], f"both work on {found[0] & found[1]}"
                 assert found[0] | found[1] == {0, 1}
-                changed = changed or found != before
-                if changed:
+                if found != before:
                     break
-            assert changed, "the group gave everybody the same again, each time"
         finally:
             for worker in workers:
                 worker.close()

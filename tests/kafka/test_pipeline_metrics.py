@@ -195,7 +195,7 @@ def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def shown_here() -> dict[tuple[str, str, str], str]:
     """The queries of all panels but those of processes that this scene has none of, which tests/dashboards has."""
-    elsewhere = ("deltaplane_http_", "deltaplane_intake_", "deltaplane_served_")
+    elsewhere = ("deltaplane_http_", "deltaplane_intake_", "deltaplane_served_", "deltaplane_table_")
     return {where: query for where, query in expressions().items() if not any(name in query for name in elsewhere)}
 
 
