@@ -6,8 +6,7 @@ these tiles again, and would lose their counts.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from deltaplane_services.kafka.publishing import Answered, Publisher
 from deltaplane_services.processors.messages import CHECKPOINTS, MODELS, Outgoing
 from kafka.selection import RunningKafka
 from kafka.services import PATIENCE_SECONDS, Stream
+from kafka.test_standby import step_until
 
 AT_ONCE = MergerPace(refresh_seconds=3600.0, checkpoint_seconds=0.0)
 
@@ -49,16 +49,9 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[Outgoing | None]:
 def claim(kafka: RunningKafka, stream: Stream, site: str) -> None:
     """Some worker claims a source, which changes the merger's state."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    record = write_claim(Claim(Source(site, 0), f"worker-{site}", stream.settings.definition.stream_fingerprint))
-    producer.produce(f"{stream.settings.definition.name}.deltas", record, key=b"any", partition=0)
+    record = write_claim(Claim(Source(site, 0), f"worker-{site}", stream.definition.stream_fingerprint))
+    producer.produce(f"{stream.definition.name}.deltas", record, key=b"any", partition=0)
     assert producer.flush(PATIENCE_SECONDS) == 0
-
-
-def step_until(merger: MergerService, so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not so():
-        assert time.monotonic() < deadline, "the merger never came to that"
-        merger.step(100, 0.05)
 
 
 def test_a_checkpoint_goes_out_once_a_model_that_has_come_as_far_is_acknowledged(
@@ -71,14 +64,14 @@ def test_a_checkpoint_goes_out_once_a_model_that_has_come_as_far_is_acknowledged
             if record is not None
             and record.topic == CHECKPOINTS
             and record.value is not None
-            and read_checkpoint(record.value, stream.settings.definition.dimensions).state.source.site == site
+            and read_checkpoint(record.value, stream.definition.dimensions).state.source.site == site
         ]
 
     def both_of(site: str) -> bool:
         return len(checkpoints_of(site)) == 2
 
     with Stream.made(tmp_path, stream_name, kafka.bootstrap) as stream:
-        merger = MergerService(stream.settings.definition, merger_clients(stream.settings), AT_ONCE)
+        merger = MergerService(stream.definition, merger_clients(stream.settings), AT_ONCE)
         try:
             for site in ("first", "second"):
                 claim(kafka, stream, site)
@@ -111,7 +104,7 @@ def test_a_merger_that_has_not_caught_up_writes_no_checkpoint(
         behind = True
         caught_up = MergerService._has_caught_up
         monkeypatch.setattr(MergerService, "_has_caught_up", lambda *a: caught_up(*a) and not behind)
-        merger = MergerService(stream.settings.definition, merger_clients(stream.settings), AT_ONCE)
+        merger = MergerService(stream.definition, merger_clients(stream.settings), AT_ONCE)
         try:
             step_until(merger, lambda: merger.processor is not None and bool(merger.processor.merger.sources()))
             merger.step(100, 0.05)

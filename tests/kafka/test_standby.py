@@ -55,9 +55,10 @@ class WatchedConsumer(Consumer):
 
 
 def step_until(merger: MergerService, so: Callable[[], bool]) -> None:
+    """Let a merger work until it has come to something."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not so():
-        assert time.monotonic() < deadline, "the election never came to that"
+        assert time.monotonic() < deadline, "the merger never came to that"
         merger.step(100, 0.05)
 
 
