@@ -358,7 +358,14 @@ def test_a_source_that_cannot_be_claimed_waits_too_long_for_its_window(scene: Sc
 def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) -> None:
     scene.calm()
     scene.silent("DeltaplaneLagGrowing")
-    scene.feed.weather = replace(CALM, singles=500)
+    # Ever more, until they are too many: what there is too much of must be read by all tests that follow.
+    singles = itertools.count(50)
+
+    def flooded() -> bool:
+        scene.feed.weather = replace(CALM, singles=next(singles))
+        return bool(scene.prometheus.alerts("DeltaplaneLagGrowing"))
+
+    scene.prometheus.wait_for("a lag that grows", flooded)
     scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
     scene.feed.weather = CALM
     scene.silent("DeltaplaneLagGrowing")
