@@ -142,7 +142,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "labels": ("numbers, text", "Whether labels that are numbers have one spelling: `1` for 1, 1.0 and +1."),
         "libsvm_base": ("auto, 0, 1", "First index of LIBSVM; told by the file where this is not given."),
         "format": (
-            "csv, parquet, libsvm, arff, keel, jsonl",
+            "csv, parquet, arrow, libsvm, arff, keel, jsonl",
             "Format of the file; told from the file where this is not given.",
         ),
         "delimiter": (

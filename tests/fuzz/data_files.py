@@ -12,6 +12,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -53,6 +54,8 @@ JSONL = (
     + b'{"a": "3", "b": 4, "id": "x", "when": 7, "label": "DOWN"}\n' * 8,
     b'{"a": 1, "b": 2, "label": "UP"}\n' * 8,
     b'{"when": 1700000000, "id": 5, "a": 1.5, "b": 2, "label": "UP"}\n' * 8,
+    b"[" + b'{"a": 1.5, "b": 2, "label": "UP"},\n {"a":\n 1, "b": 2, "label": "DOWN"}, ' * 4 + b'{"a": 1, "label": 1}]',
+    b'{"a": 1, "b": {"c": 2, "d": {"e": "}"}}, "label": "UP"}\n' * 8,
 )
 AS_THEY_COME = (
     b"# made\n# by hand\na,b,label\n1,2,x\n$3,4%,y\n" + b"5,6,x\n" * 10,
@@ -140,8 +143,8 @@ KEEL_WORDS = (*ARFF_WORDS, b"@inputs", b"@outputs", b"[", b"]", b"<null>")
 LIBSVM_WORDS = (b":", b" ", b"qid:1", b"#", b"\n", b"1:", b"0:1", b"-1:2", b"4294967296:1", b"2000:1", b"2001:1")
 
 
-def _parquet(when: pa.Array) -> bytes:
-    table = pa.table(
+def _table(when: pa.Array) -> Any:
+    return pa.table(
         {
             "id": pa.array(["1", "2", "3"]),
             "when": when,
@@ -150,8 +153,18 @@ def _parquet(when: pa.Array) -> bytes:
             "label": pa.array(["UP", "DOWN", "UP"]).dictionary_encode(),
         }
     )
+
+
+def _parquet(when: pa.Array) -> bytes:
     out = io.BytesIO()
-    pyarrow.parquet.write_table(table, out, compression="NONE")
+    pyarrow.parquet.write_table(_table(when), out, compression="NONE")
+    return out.getvalue()
+
+
+def _arrow(when: pa.Array) -> bytes:
+    out, table = io.BytesIO(), _table(when)
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table, 2)
     return out.getvalue()
 
 
@@ -193,6 +206,7 @@ _OPTIONS = {
         ReaderOptions(libsvm_base="0", labels="text"),
     ),
     "parquet": _TABLE_OPTIONS,
+    "arrow": _TABLE_OPTIONS,
     "jsonl": (*_TABLE_OPTIONS, ReaderOptions(label="label", ignored=_IGNORED, thousands=",", na=("1",))),
     "keel": (ReaderOptions(), ReaderOptions(label="label", missing="keep"), ReaderOptions(features=("b", "a"))),
     "as they come": (
@@ -226,7 +240,7 @@ def cells(chance: random.Random, data: bytes) -> bytes:
 
 
 def _within(chance: random.Random, data: bytes) -> bytes:
-    """A Parquet file with other bytes in its pages, and its ends whole."""
+    """A Parquet or Arrow file with other bytes in its first pages or batches, and its ends whole."""
     for _ in range(chance.choice((1, 1, 2, 8)) if len(data) > 100 else 0):
         at = chance.randrange(4, len(data) * 2 // 5)
         data = data[:at] + bytes([chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))]) + data[at + 1 :]
@@ -279,12 +293,13 @@ def _packed_otherwise() -> tuple[bytes, ...]:
 
 def targets() -> list[Target]:
     """Every reader of rows."""
-    assert set(FORMATS) == {"csv", "arff", "libsvm", "parquet", "keel", "jsonl"}
+    assert set(FORMATS) == {"csv", "arff", "libsvm", "parquet", "arrow", "keel", "jsonl"}
     return [
         Target("csv", CSV, _reader("csv"), 0.3, CSV_WORDS, cells),
         Target("arff", ARFF, _reader("arff"), 0.3, ARFF_WORDS, cells),
         Target("libsvm", LIBSVM, _reader("libsvm"), 0.3, LIBSVM_WORDS, cells),
         Target("parquet", tuple(map(_parquet, PARQUET_TIMES)), _reader("parquet"), 0.3, (), _within),
+        Target("arrow", tuple(map(_arrow, PARQUET_TIMES)), _reader("arrow"), 0.3, (), _within),
         Target("csv, packed", _packed(CSV), _reader("csv"), 0.1, (), _repacked),
         Target("files as they come", AS_THEY_COME, _reader("as they come"), 0.3, AS_THEY_COME_WORDS, cells),
         Target("jsonl", JSONL, _reader("jsonl"), 0.3, JSONL_WORDS, cells),

@@ -260,7 +260,7 @@ def test_a_place_beyond_the_dictionary_of_a_parquet_column_is_a_fault_of_the_fil
     indices = pa.array([0, index], pa.int32())
     damaged = pa.DictionaryArray.from_arrays(indices, pa.array(["UP", "DOWN"]), safe=False)
     batch = pa.record_batch({"a": [1.0, 2.0], "label": damaged})
-    monkeypatch.setattr(parquet_format._ParquetRows, "_batches", lambda *_: iter([batch]))
+    monkeypatch.setattr(parquet_format._TypedRows, "_batches", lambda *_: iter([batch]))
     with pytest.raises(ReaderError, match="cannot be read on after row 0: a dictionary of 2 values has none at"):
         open_rows(io.BytesIO(parquet_of(pa.array(["UP", "DOWN"]))), ReaderOptions(label="label"))
 

@@ -130,7 +130,7 @@ def test_a_format_that_cannot_be_told_is_a_fault(data: bytes) -> None:
 
 def test_an_empty_file_of_unknown_format_is_a_fault() -> None:
     with pytest.raises(
-        ReaderError, match="is empty; a data file in one of csv, parquet, libsvm, arff, keel, jsonl was expected"
+        ReaderError, match="is empty; a data file in one of csv, parquet, arrow, libsvm, arff, keel, jsonl was expected"
     ):
         open_rows(io.BytesIO(b" \n"), BY_LABEL)
 

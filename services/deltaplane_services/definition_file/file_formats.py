@@ -23,10 +23,11 @@ class FileFormat:
 FORMATS: Mapping[str, FileFormat] = {
     "csv": FileFormat("CSV", (".csv", ".tsv")),
     "parquet": FileFormat("Parquet", (".parquet", ".pq")),
+    "arrow": FileFormat("Arrow (Feather)", (".arrow", ".feather", ".ipc")),
     "libsvm": FileFormat("LIBSVM", (".libsvm", ".svm", ".svmlight")),
     "arff": FileFormat("ARFF", (".arff",)),
     "keel": FileFormat("KEEL"),
-    "jsonl": FileFormat("JSON Lines", (".jsonl", ".ndjson")),
+    "jsonl": FileFormat("JSON", (".jsonl", ".ndjson", ".json")),
 }
 """Every format, by the name that options and messages have for it."""
 

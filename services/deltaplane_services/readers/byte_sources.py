@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO, cast
@@ -96,7 +97,11 @@ class ByteSource:
             return
         if encoding is None:
             self.notes.append(f"read as {found}, which its bytes look like; say another with `--encoding`")
-        self._bytes, self._ahead = Decoded(_Ahead(self._ahead, self._bytes), found), b""
+        self.convert(lambda rest: Decoded(rest, found))
+
+    def convert(self, converted: Callable[[Bytes], Bytes]) -> None:
+        """Give the next bytes as ``converted`` makes them of what they are now."""
+        self._bytes, self._ahead = converted(_Ahead(self._ahead, self._bytes)), b""
 
     def again(self) -> ByteSource | None:
         """The same bytes from the start, to be read before this source is read on; None for a pipe."""

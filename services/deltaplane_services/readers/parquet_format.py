@@ -8,10 +8,10 @@ first, since the format is read from its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from deltaplane import limits
 from deltaplane_services.readers.arrow_columns import (
@@ -34,12 +34,36 @@ from deltaplane_services.readers.row_blocks import Look, Looked, ReaderError, Re
 from deltaplane_services.readers.saved_index import without_saved_index
 from deltaplane_services.readers.time_rule import FIRST_ROWS, TimeRule, rule_of_rows
 
-__all__ = ["MAGIC", "open_parquet"]
+__all__ = ["MAGIC", "Opened", "TypedColumns", "open_parquet", "open_typed_columns"]
 
 MAGIC = b"PAR1"
 
+Opened: TypeAlias = tuple[tuple[str, ...], Iterator[RowBlock]]
 
-def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
+
+class TypedColumns(Protocol):
+    """A file of typed columns: its schema in Arrow, and the number of rows in each of its row groups."""
+
+    schema_arrow: Any
+    rows_of_groups: Sequence[int]
+
+    def batches(self, rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches of at most so many rows, with these columns."""
+
+
+class _ParquetFile:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.schema_arrow = file.schema_arrow
+        groups = range(file.metadata.num_row_groups)
+        self.rows_of_groups: Sequence[int] = [file.metadata.row_group(group).num_rows for group in groups]
+
+    def batches(self, rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+        batches: Iterator[Any] = self._file.iter_batches(rows, list(groups), columns=list(columns), use_threads=False)
+        return batches
+
+
+def open_parquet(source: ByteSource, options: ReaderOptions) -> Opened:
     """(names of the features, row blocks). Raises ReaderError if columns and options do not go together."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -53,10 +77,15 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         metadata = pq.read_metadata(source.seekable_stream())
         buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, metadata.num_columns)))
         stream = source.seekable_stream()
-        file = pq.ParquetFile(stream, metadata=metadata, pre_buffer=False, buffer_size=buffer_bytes)
-        names = file.schema_arrow.names
+        file = _ParquetFile(pq.ParquetFile(stream, metadata=metadata, pre_buffer=False, buffer_size=buffer_bytes))
     except (pa.ArrowException, OSError, ValueError) as error:  # A name that is not UTF-8 is a ValueError.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
+    return open_typed_columns(file, source, options)
+
+
+def open_typed_columns(file: TypedColumns, source: ByteSource, options: ReaderOptions) -> Opened:
+    """(names of the features, row blocks) of an open file. Raises ReaderError if it does not go with the options."""
+    names = file.schema_arrow.names
     options, notes = without_saved_index(names, options)
     source.notes += notes
     layout = choose_columns(names, options, source.name)
@@ -65,22 +94,22 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         _look(file, layout, options.look, written, source.name)
     layout = replace(layout, times=_time_rule(file, layout, options, source))
     layout = _with_rules(file, layout, options, written)
-    rows = _ParquetRows(file, layout, options, source, written)
+    rows = _TypedRows(file, layout, options, source, written)
     if layout.encoder is None:
         rows.refuse_columns_without_numbers()
-    if not file.metadata.num_rows:
+    if not sum(file.rows_of_groups):
         raise ReaderError(f"{source.name} has columns and no rows; at least one row was expected.")
     return layout.feature_names, rows.blocks()
 
 
-def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict[str, str]) -> Layout:
+def _with_rules(file: TypedColumns, layout: Layout, options: ReaderOptions, written: dict[str, str]) -> Layout:
     """The layout with the declared or decided encoder; unchanged if all features of the first rows are numbers."""
     if options.encoder is not None or options.decide is not None:
         _refuse_nested(file, layout, written)
     return encoded_layout(layout, options, lambda: _first_cells(file, layout, written, fill_in=options.fill_in))
 
 
-def _first_cells(file: Any, layout: Layout, written: dict[str, str], *, fill_in: bool) -> FirstCells | None:
+def _first_cells(file: TypedColumns, layout: Layout, written: dict[str, str], *, fill_in: bool) -> FirstCells | None:
     """The first cells to decide rules on; None if they cannot be read, or all features are numbers and stay so."""
     import pyarrow as pa
 
@@ -88,7 +117,7 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str], *, fill_in:
     first: Any = None
     with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
-        first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
+        first = _first_batch(file, limits.GRID_FIT_ROWS, columns)
     if first is None:
         return None
     if not fill_in and all(is_plain(first.column(written[name]), layout.form) for name in names):
@@ -97,7 +126,12 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str], *, fill_in:
     return cells, labels_of(first.column(written[layout.names[layout.label]]), layout)
 
 
-def _look(file: Any, layout: Layout, look: Look, written: dict[str, str], where: str) -> None:
+def _first_batch(file: TypedColumns, rows: int, columns: Sequence[str]) -> Any:
+    """The first record batch, of at most so many rows; None if there is no row."""
+    return next(file.batches(rows, range(len(file.rows_of_groups)), columns), None)
+
+
+def _look(file: TypedColumns, layout: Layout, look: Look, written: dict[str, str], where: str) -> None:
     """Show the first rows. Raises ReaderError where there are none, and :class:`Looked` once it is done."""
     import pyarrow as pa
 
@@ -105,7 +139,7 @@ def _look(file: Any, layout: Layout, look: Look, written: dict[str, str], where:
     names = [layout.names[position] for position in looked_at(layout)]
     try:
         columns = [written[name] for name in names]
-        first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
+        first = _first_batch(file, limits.GRID_FIT_ROWS, columns)
         if first is None or not first.num_rows:
             raise ReaderError(f"{where} has columns and no rows.")
         look({name: cells_of_column(first.column(written[name])) for name in names}, 0)
@@ -114,7 +148,7 @@ def _look(file: Any, layout: Layout, look: Look, written: dict[str, str], where:
     raise Looked
 
 
-def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
+def _refuse_nested(file: TypedColumns, layout: Layout, written: dict[str, str]) -> None:
     """Raise ReaderError if a column holds lists or structures, which no rule can encode."""
     import pyarrow as pa
 
@@ -127,20 +161,21 @@ def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
         )
 
 
-class _ParquetRows:
-    """The rows of a Parquet file, read in batches and returned as row blocks."""
+class _TypedRows:
+    """The rows of a file of typed columns, read in batches and returned as row blocks."""
 
     def __init__(
-        self, file: Any, layout: Layout, options: ReaderOptions, source: ByteSource, written: dict[str, str]
+        self, file: TypedColumns, layout: Layout, options: ReaderOptions, source: ByteSource, written: dict[str, str]
     ) -> None:
         self._written = written
         self._file = file
         self._rows = ArrowRows(layout, refuse_nan=options.missing == "refuse")
         self._source = source
         self._name = source.name
-        first, end = options.row_groups or (0, file.metadata.num_row_groups)
+        first, end = options.row_groups or (0, len(file.rows_of_groups))
         self._groups = list(range(first, end))
-        self._rows_before = sum(file.metadata.row_group(group).num_rows for group in range(first))
+        self._rows_before = sum(file.rows_of_groups[:first])
+        self._rows_in_all = sum(file.rows_of_groups)
 
     def refuse_columns_without_numbers(self) -> None:
         """Raise ReaderError, with its first value, if the type of a feature column holds no numbers."""
@@ -163,7 +198,7 @@ class _ParquetRows:
         # Rules may make many features of a few columns.
         width = max(len(self._rows.columns), len(self._rows.feature_names))
         for batch in self._batches(self._rows.columns, rows_of_a_block(width)):
-            self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
+            self._source.note_share_read((first_row - 1 + batch.num_rows) / self._rows_in_all)
             try:
                 block = self._rows.block(batch, first_row)
             except IndexError as error:
@@ -179,7 +214,7 @@ class _ParquetRows:
         import pyarrow as pa
 
         written = [self._written[name] for name in columns]
-        batches = self._file.iter_batches(rows, self._groups, columns=written, use_threads=False)
+        batches = self._file.batches(rows, self._groups, written)
         read = self._rows_before
         while True:
             try:
@@ -194,7 +229,7 @@ class _ParquetRows:
             yield batch if written == columns else batch.rename_columns(columns)
 
 
-def _time_rule(file: Any, layout: Layout, options: ReaderOptions, source: ByteSource) -> TimeRule | None:
+def _time_rule(file: TypedColumns, layout: Layout, options: ReaderOptions, source: ByteSource) -> TimeRule | None:
     """How times are read, as declared or shown by the first rows; None if there are none, or the rows cannot be read.
 
     Typed times have a rule for their zone alone. Raises ReaderError if a declaration contradicts the type.
@@ -208,7 +243,7 @@ def _time_rule(file: Any, layout: Layout, options: ReaderOptions, source: ByteSo
     if is_typed_time(kind):
         return rule_of_type(kind, options, name, source.name)
     try:
-        first = next(file.iter_batches(batch_size=FIRST_ROWS, columns=[name], use_threads=False), None)
+        first = _first_batch(file, FIRST_ROWS, [name])
         cells = [] if first is None else spelled(first.column(0))
     except (pa.ArrowException, OSError, ValueError, IndexError):
         # The error comes again with the first row.

@@ -14,14 +14,16 @@ from pathlib import PurePath
 from typing import BinaryIO, Self
 
 from deltaplane_services.definition_file.file_formats import FORMAT_OF_SUFFIX, FORMATS
+from deltaplane_services.readers import arrow_format, parquet_format
 from deltaplane_services.readers.arff_format import open_arff
+from deltaplane_services.readers.arrow_format import open_arrow
 from deltaplane_services.readers.bounds import SNIFF_BYTES
 from deltaplane_services.readers.byte_sources import PACKED_SUFFIXES, ByteSource, open_source
 from deltaplane_services.readers.csv_head import may_be_csv, open_csv
 from deltaplane_services.readers.jsonl_format import open_jsonl
 from deltaplane_services.readers.libsvm_format import open_libsvm
 from deltaplane_services.readers.live import LivePipe
-from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
+from deltaplane_services.readers.parquet_format import open_parquet
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 
 __all__ = ["RowReader", "format_of_name", "open_rows"]
@@ -30,12 +32,16 @@ _Opened = tuple[tuple[str, ...], Iterator[RowBlock]]
 _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
     "csv": open_csv,
     "parquet": open_parquet,
+    "arrow": open_arrow,
     "libsvm": open_libsvm,
     "arff": open_arff,
     "keel": open_arff,
     "jsonl": open_jsonl,
 }
+_MAGIC = {"parquet": parquet_format.MAGIC, "arrow": arrow_format.MAGIC}
+"""How files that are no text begin."""
 _ARFF = re.compile(rb"\s*(?:%|@(?:relation|attribute)\s)", re.IGNORECASE)
+_JSON = re.compile(rb"\s*(?:\[\s*)?\{")
 _VOWPAL_WABBIT = re.compile(rb"[^|\n,;\t]*\|[^|\s]*(?:[ ]+[^|\s:]+:[0-9.eE+-]+)+[ ]*\r?\n")
 _LIBSVM = re.compile(rb"(?:\s|#[^\n]*\n)*[^\s:,;]+(?:[ \t]+(?:qid|[0-9]+):[^\s:,;]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 
@@ -98,7 +104,7 @@ def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: Rea
     """
     opened = open_source(source)
     try:
-        if options.format != "parquet" and not opened.peek(len(MAGIC)).startswith(MAGIC):
+        if options.format not in _MAGIC and not opened.peek(8).startswith((*_MAGIC.values(),)):
             opened.decode(options.encoding)
         format_name = options.format or _format_of(opened)
         feature_names, blocks = _OPENERS[format_name](opened, options)
@@ -124,13 +130,14 @@ def _format_of(source: ByteSource) -> str:
 def _sniffed(source: ByteSource) -> str:
     """The format that the first bytes show. Raises ReaderError if they show none."""
     beginning = source.peek(SNIFF_BYTES).removeprefix(codecs.BOM_UTF8)
-    if beginning.startswith(MAGIC):
-        return "parquet"
+    for format_name, magic in _MAGIC.items():
+        if beginning.startswith(magic):
+            return format_name
     if _ARFF.match(beginning):
         return "arff"
     if _LIBSVM.match(beginning):
         return "libsvm"
-    if beginning.lstrip().startswith((b"{", b"[{")):
+    if _JSON.match(beginning):
         return "jsonl"
     first_line = beginning.lstrip().partition(b"\n")[0]
     if _VOWPAL_WABBIT.match(beginning):
