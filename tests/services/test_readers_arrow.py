@@ -72,6 +72,7 @@ def test_feather_is_known_by_its_name_and_packed(tmp_path: Path) -> None:
     ("data", "told"),
     [
         (in_arrow(a_table())[:-200], "is not a whole Arrow file"),
+        (in_arrow(pa.table({"labelname": ["p"]})).replace(b"labelname", b"l\xffbelname"), "is not a whole Arrow file"),
         (b"FEA1" + bytes(100), "is Feather of the first version"),
         (b"a,y\n1,p\n", "is not an Arrow file: it should start with b'ARROW1' and starts with b'a,y"),
         (in_arrow(a_table().select(["x", "y"]).slice(0, 0)), "has columns and no rows"),

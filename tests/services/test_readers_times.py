@@ -14,6 +14,7 @@ from deltaplane_services.readers import ReaderError, ReaderOptions
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, rule_of_rows
 from deltaplane_services.readers.time_text import milliseconds_of_ticks
 from deltaplane_services.readers.time_units import told_by_rows
+from services.readers_samples import read
 
 read_time, times_of_text = SECONDS_OR_ISO.read, SECONDS_OR_ISO.read_text
 
@@ -158,3 +159,11 @@ def test_a_decimal_comma_is_that_of_times_that_are_numbers_too() -> None:
     rule, _ = rule_of_rows(cells, ReaderOptions("y", decimal=","), "t", "rows.csv")
     assert rule.read("45197,5") == 1_695_902_400_000
     assert rule.read("2023-09-28T12:00:00,5") == 1_695_902_400_500
+
+
+@pytest.mark.parametrize("wild", ["1e308", "-1e308", "1e20"])
+def test_a_number_that_is_no_time_in_any_unit_is_refused_alone(wild: str) -> None:
+    cells = [*(str(1_700_000_000 + n) for n in range(30)), wild]
+    data = "t,a,y\n" + "".join(f"{cell},{n},{'pq'[n % 2]}\n" for n, cell in enumerate(cells))
+    rows = read(data.encode(), ReaderOptions("y", time="t"))
+    assert (len(rows.labels), list(rows.reasons)) == (30, [32])

@@ -32,7 +32,7 @@ def open_arrow(source: ByteSource, options: ReaderOptions) -> Opened:
         )
     try:
         file = _ArrowFile(source.seekable_stream())
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # A name that is not UTF-8 is a ValueError.
         raise ReaderError(f"{source.name} is not a whole Arrow file: {error} Fetch or write it again.") from error
     return open_typed_columns(file, source, options)
 
@@ -45,6 +45,7 @@ class _ArrowFile:
 
         self._stream = stream
         self.schema_arrow = pa.ipc.open_file(stream).schema
+        self.names: Sequence[str] = self.schema_arrow.names
         # Only a batch knows its rows, so of each batch the first column is read.
         reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=[0]))
         groups = range(reader.num_record_batches)

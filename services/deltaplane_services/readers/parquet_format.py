@@ -44,6 +44,7 @@ Opened: TypeAlias = tuple[tuple[str, ...], Iterator[RowBlock]]
 class TypedColumns(Protocol):
     """A file of typed columns: its schema in Arrow, and the number of rows in each of its row groups."""
 
+    names: Sequence[str]
     schema_arrow: Any
     rows_of_groups: Sequence[int]
 
@@ -55,6 +56,7 @@ class _ParquetFile:
     def __init__(self, file: Any) -> None:
         self._file = file
         self.schema_arrow = file.schema_arrow
+        self.names: Sequence[str] = file.schema_arrow.names
         groups = range(file.metadata.num_row_groups)
         self.rows_of_groups: Sequence[int] = [file.metadata.row_group(group).num_rows for group in groups]
 
@@ -85,7 +87,7 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> Opened:
 
 def open_typed_columns(file: TypedColumns, source: ByteSource, options: ReaderOptions) -> Opened:
     """(names of the features, row blocks) of an open file. Raises ReaderError if it does not go with the options."""
-    names = file.schema_arrow.names
+    names = file.names
     options, notes = without_saved_index(names, options)
     source.notes += notes
     layout = choose_columns(names, options, source.name)

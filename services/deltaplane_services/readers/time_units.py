@@ -214,9 +214,10 @@ def _likely_in(name: str, every: Floats) -> Flags:
         likely = (dates >= 1990_01_01) & (dates <= 2100_12_31) & (every == np.floor(every))
         found: Flags = likely & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
         return found
-    if name == "days":
-        milliseconds = (every - _DAYS_BEFORE_EPOCH) * DAY
-    else:
-        milliseconds = every * {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}[name]
+    with np.errstate(over="ignore"):  # What overflows is infinite, and no time.
+        if name == "days":
+            milliseconds = (every - _DAYS_BEFORE_EPOCH) * DAY
+        else:
+            milliseconds = every * {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}[name]
     likely_times: Flags = (milliseconds >= EARLIEST) & (milliseconds <= LATEST)
     return likely_times
