@@ -214,3 +214,43 @@ def test_a_few_words_that_come_again_among_many_numbers_do_not_make_texts_of_the
     assert found.warning == "25 rows are no numbers and are refused, such as 'to be told': is it a missing value?"
     flats = [f"{at % 30}{'A' if at % 4 == 0 else ''}" for at in range(ROWS)]
     assert isinstance(decided(flats).rule, CategoryRule)
+
+
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        ([f"{1 + n % 12:02}/{1 + n % 28:02}/2023" for n in range(336)], "dates, such as '01/01/2023'"),
+        ([f"{1 + n % 28}.{1 + n % 12}.23 14:0{n % 10} Uhr" for n in range(ROWS)], "dates, such as '1.1.23 14:00 Uhr'"),
+        ([f"2023/{1 + n % 12}/{1 + n % 28}" for n in range(ROWS)], "dates, such as '2023/1/1'"),
+        ([f"{n % 24:02}:{n % 60:02}" for n in range(ROWS)], "times of day or durations, such as '00:00'"),
+        ([f"{1 + n % 12}:{n % 60:02}:07 pm" for n in range(ROWS)], "times of day or durations, such as '1:00:07 pm'"),
+        ([f"{n / 4} km" for n in range(ROWS)], "numbers with a unit, such as '0.0 km'"),
+        ([f"{n - 9}°C" for n in range(ROWS)], "numbers with a unit, such as '-9°C'"),
+        ([f"{n}{'kKM'[n % 3]}" for n in range(ROWS)], "numbers with a unit, such as '0k'"),
+        ([f"{n}m" for n in range(95)] + ["short"] * 5, "numbers with a unit, such as '0m'"),
+    ],
+)
+def test_texts_that_are_numbers_or_times_in_another_form_are_pointed_out(cells: list[str], what: str) -> None:
+    found = decided(cells)
+    assert not isinstance(found.rule, NumberRule | TimeRule)
+    assert found.warning.startswith(f"looks like {what}: written ")
+    assert decided(cells, category=("c",)).warning == ""
+    assert decided(cells, ignore=("c",)).warning == ""
+    with pytest.raises(DefinitionError, match=r"no column is left .*looks like"):
+        infer({"c": [f"{n}:00" for n in range(ROWS)]})
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"{1 + n // 6}{'ABCDEF'[n % 6]}" for n in range(ROWS)],  # Seats.
+        [f"{n}-{n}" for n in range(ROWS)],
+        [f"10.{n % 50}.0.{n % 7}" for n in range(ROWS)],  # Addresses.
+        [f"{n % 3}h" for n in range(ROWS)],  # Few enough to be levels.
+        [f"v{n}" for n in range(ROWS)],
+        [f"{n:x}" for n in range(ROWS)],
+        [f"{n}m" for n in range(80)] + [f"word {n}" for n in range(20)],
+    ],
+)
+def test_codes_and_a_few_levels_are_left_in_peace(cells: list[str]) -> None:
+    assert decided(cells).warning == ""

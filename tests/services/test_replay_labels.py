@@ -69,6 +69,18 @@ def test_what_differs_from_a_declared_label_is_held_against_that_one_though_it_h
     assert never.notes(()) == []
 
 
+def test_several_words_for_one_truth_are_said_to_be_different_classes() -> None:
+    seen = LabelsSeen()
+    seen.add(["1", "True", "true", "0", "0", "no"])
+    *_, true, false = seen.notes(())
+    assert true.startswith("the labels '1' and 'True' are different classes")
+    assert false.startswith("the labels '0' and 'no' are different classes")
+    for labels in (["yes", "no"], ["1", "0"], ["1", "true", "maybe"], ["t", "n"], ["1", "0", "2"]):
+        other = LabelsSeen()
+        other.add(labels)
+        assert other.notes(()) == []
+
+
 def test_a_flood_of_labels_is_not_counted_without_end() -> None:
     seen = LabelsSeen()
     for at in range(50):

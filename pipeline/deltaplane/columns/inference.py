@@ -124,6 +124,8 @@ def infer(
         are_numbers = first.column not in said.category and first.share(first.numbers) >= MOST
         sight = first.without(missing.numbers) if len(missing.numbers) and are_numbers else first
         decision = _with_marks(_decide(sight, said), marks[first.column])
+        if not isinstance(decision.rule, NumberRule | TimeRule) and _is_open(sight, said):
+            decision = replace(decision, warning=sight.looks_like)
         if decision.rule is not None and codes is not None and sight.gives(codes):
             leak = f"alone gives the label in all {sight.present:,} rows: ignore it if it is known only afterwards"
             decision = replace(decision, warning="; ".join(filter(None, (leak, decision.warning))))
@@ -131,7 +133,9 @@ def infer(
     decisions = _with_buckets(decisions, _buckets_for(codes))
     rules = tuple(decision.rule for decision in decisions if decision.rule is not None)
     if not rules:
-        reasons = "; ".join(f"{one.column}: {one.reason}" for one in decisions[:5])
+        reasons = "; ".join(
+            f"{one.column}: {', '.join(filter(None, (one.reason, one.warning)))}" for one in decisions[:5]
+        )
         raise DefinitionError(f"columns: no column is left to learn from ({reasons}); name those to use")
     encoder = Encoder(rules, words)
     encoded = encoder.encode(table)
@@ -202,6 +206,11 @@ def _left_out_as_told(sight: Sight, said: Overrides) -> str:
     if said.features and sight.column not in said.features:
         return "left out, since others are named"
     return "" if sight.present else "left out, missing in every row"
+
+
+def _is_open(sight: Sight, said: Overrides) -> bool:
+    """Whether nobody has said what to do with a column."""
+    return sight.column not in (*said.category, *said.number) and not _left_out_as_told(sight, said)
 
 
 def _says_nothing(sight: Sight) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s
-from deltaplane.columns.cells import NOT_A_NUMBER, MissingWords, number_of, plain_cell, text_of
+from deltaplane.columns.cells import NOT_A_NUMBER, MissingWords, number_of, plain_cell, shown, text_of
 from deltaplane.columns.encoder import Cells, CodedCells, coded
 from deltaplane.columns.times import milliseconds_of
 
@@ -32,6 +32,12 @@ _MANY_NUMBERS, _FEW_WORDS = 20, 3
 _CODE = re.compile(r"[+-]?0[0-9]+")
 """A number with leading zeros is a code, such as a postal code or an account."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:$|[T ])", re.ASCII)
+_DATES_OTHERWISE = re.compile(
+    r"(?:[0-3]?\d([./-])[0-3]?\d\1(?:\d{4}|\d{2})|\d{4}([./])[01]?\d\2[0-3]?\d)(?:[ T,]+[0-2]?\d:.*)?", re.ASCII
+)
+_CLOCK_READINGS = re.compile(r"[+-]?\d+:[0-5]\d(?::[0-5]\d(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?", re.ASCII)
+_WITH_A_UNIT = re.compile(r"[+-]?\d+(?:\.\d+)?\s?(?P<unit>[^\W\d_][^\s\d]{0,9}|°[^\s\d]{0,3})")
+_FEW_UNITS = 3
 _PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
@@ -139,6 +145,28 @@ class Sight:
             and int(strange.sum()) <= _FEW_WORDS
             and bool((self.rows[strange] > 1).all())
         )
+
+    @functools.cached_property
+    def looks_like(self) -> str:
+        """What a column of texts seems to hold in a form that is not read, and what to do; empty if nothing.
+
+        Such a column is learned from as texts, if at all, so that what its order says is lost.
+        """
+        texts = [cell if isinstance(cell, str) else "" for cell in self.cells]
+        for form, what, cure in (
+            (_DATES_OTHERWISE, "dates", "written as 2024-01-31, they are read as times"),
+            (_CLOCK_READINGS, "times of day or durations", "written as numbers, such as minutes, they are read"),
+            (_WITH_A_UNIT, "numbers with a unit", "written without it, they are read as numbers"),
+        ):
+            fits = np.array([form.fullmatch(text) is not None for text in texts])
+            if len(texts) < _MANY_NUMBERS or self.rows[fits].sum() < MOST * self.present:
+                continue
+            if form is _WITH_A_UNIT:
+                found = [form.fullmatch(text) for text in texts]
+                if len({one["unit"] for one in found if one is not None}) > _FEW_UNITS:
+                    continue
+            return f"looks like {what}, such as {shown(texts[int(fits.argmax())])}: {cure}"
+        return ""
 
     def quantile(self, values: Floats, part: float) -> float:
         """The quantile over rows of ``values`` float64[k] of the distinct cells; ``part`` is from 0 to 1.

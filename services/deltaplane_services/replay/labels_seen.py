@@ -12,6 +12,8 @@ from deltaplane.errors import DefinitionError
 __all__ = ["LabelsSeen"]
 
 _SHOWN = 6
+_TRUTHS = (("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f"))
+"""Words of which all in one row mean the same, if there are no others."""
 
 
 class LabelsSeen:
@@ -58,7 +60,10 @@ class LabelsSeen:
         )
 
     def notes(self, declared: Collection[str]) -> list[str]:
-        """Notes for the user: labels that differ only in case or blanks from a declared or a more frequent label."""
+        """Notes for the user: labels that may be one.
+
+        They differ only in case or blanks from a declared or a more frequent label, or are words for the same truth.
+        """
         alike: dict[str, list[str]] = defaultdict(list)
         for label in self.rows:
             alike["".join(label.split()).casefold()].append(label)
@@ -77,5 +82,11 @@ class LabelsSeen:
                     f" ({self.rows[first]:,} rows) only in case or blanks, and"
                     f" {'are taken for others' if several else 'is taken for another'}; write them alike in the file if"
                     " they are one"
+                )
+        for words in _TRUTHS if alike.keys() <= set().union(*_TRUTHS) else ():
+            if len(same := [alike[word][0] for word in words if word in alike]) > 1:
+                notes.append(
+                    f"the labels {' and '.join(map(repr, same))} are different classes; write them alike in the file if"
+                    " they mean the same"
                 )
         return notes
