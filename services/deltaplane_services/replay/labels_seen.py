@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
@@ -83,10 +83,17 @@ class LabelsSeen:
                     f" {'are taken for others' if several else 'is taken for another'}; write them alike in the file if"
                     " they are one"
                 )
-        for words in _TRUTHS if alike.keys() <= set().union(*_TRUTHS) else ():
-            if len(same := [alike[word][0] for word in words if word in alike]) > 1:
-                notes.append(
-                    f"the labels {' and '.join(map(repr, same))} are different classes; write them alike in the file if"
-                    " they mean the same"
-                )
-        return notes
+        return notes + _words_for_one_truth(alike)
+
+
+def _words_for_one_truth(alike: Mapping[str, Sequence[str]]) -> list[str]:
+    """Notes on labels that mean the same, of a file whose labels all are truths; ``alike``: by their folded text."""
+    if not alike.keys() <= set().union(*_TRUTHS):
+        return []
+    said = [[alike[word][0] for word in words if word in alike] for words in _TRUTHS]
+    return [
+        f"the labels {' and '.join(map(repr, same))} are different classes; write them alike in the file if they mean"
+        " the same"
+        for same in said
+        if len(same) > 1
+    ]
