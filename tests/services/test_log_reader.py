@@ -132,6 +132,16 @@ def _deaf(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deaf, "made", [])
 
 
+class Asked(Deaf):
+    """A client whose broker answers no question, and which knows the ends of logs from what it has fetched."""
+
+    def get_watermark_offsets(self, _: TopicPartition, **how: object) -> tuple[int, int]:
+        if how.get("cached") is not True:
+            self.clock.sleep(ATTEMPT_SECONDS)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return OFFSET_INVALID, 20
+
+
 class Nowhere:
     """There is no batch that does not unpack."""
 
@@ -200,3 +210,15 @@ def test_a_client_whose_brokers_came_back_and_that_delivers_again_is_kept(
     clock.sleep(ALONE_SECONDS + 1.0)
     reader.poll(10, 0.0)
     assert Deaf.made == [first]
+
+
+@pytest.mark.usefixtures("_deaf")
+def test_lags_are_told_without_asking_a_broker_which_might_not_answer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "Consumer", Asked)
+    reader = LogReader({}, "stream")
+    reader.follow([("deltas", 0, 0), ("deltas", 1, 7), ("models", 0, 12)])
+    Deaf.made[0].at = {1: 9}
+    assert reader.lags() == {("deltas", 0): 20, ("deltas", 1): 11, ("models", 0): 8}
+    assert clock.now == 100.0, "no time was spent on a question"

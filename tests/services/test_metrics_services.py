@@ -14,7 +14,7 @@ from deltaplane.log.drift import DriftWatch
 from deltaplane.log.records import Query
 from deltaplane.wire import write_query
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
-from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
+from deltaplane_services.observe.metrics.process_metrics import LAG_SECONDS, SILENCE_SECONDS
 from deltaplane_services.processors.codec import outgoing
 from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
@@ -333,6 +333,20 @@ def test_lags_and_commits_are_shown_by_topic_without_the_streams_name(
     merger.delivered("models", 0.03)
     assert series(merger.registry, metric_names.COMMIT_SECONDS, "_count") == {(MODELS,): 2.0}
     assert series(merger.registry, metric_names.COMMIT_SECONDS, "_sum")[MODELS,] == pytest.approx(0.05)
+
+
+def test_lags_are_looked_at_once_a_second_however_many_turns_it_has(merger: MergerMetrics, clock: Clock) -> None:
+    looks: list[float] = []
+
+    def look() -> dict[tuple[str, int], int]:
+        looks.append(clock.now)
+        return {(DELTAS, 0): len(looks)}
+
+    for _ in range(9):
+        merger.look_at_lags(look)
+        clock.now += LAG_SECONDS / 4
+    assert looks == [0.0, LAG_SECONDS, 2 * LAG_SECONDS]
+    assert series(merger.registry, metric_names.LAG) == {(DELTAS, "", "0"): 3.0}
 
 
 def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetrics) -> None:

@@ -86,7 +86,7 @@ class JudgeService:
     def tell(self) -> None:
         """Give the metrics the state of this judge; called after every turn."""
         self._watch.turn(self.processor, caught_up=self.caught_up)
-        self._watch.lags({**self._predictions.lags(), **self._samples.lags()})
+        self._watch.look_at_lags(lambda: {**self._predictions.lags(), **self._samples.lags()})
 
     def close(self) -> None:
         """Close all clients."""

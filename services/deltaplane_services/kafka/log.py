@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -327,17 +326,13 @@ class LogReader:
             self._consumer.seek(place)
 
     def lags(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) to the number of records still to come, as far as the client knows.
+        """(topic, partition) to the number of records still to come, as far as the client knows without asking.
 
-        The client is asked where a partition begins only if nothing has come from there, although there are records: it
-        may be that nobody polls, since what has come from another partition is held.
+        If nothing has come from a partition yet, they are counted from where it is followed, of which 0 is the least.
         """
         places = self._positions()
         for place in places:
-            if place.offset < 0 and self._consumer.get_watermark_offsets(place, cached=True)[1] > 0:
-                with contextlib.suppress(KafkaException):
-                    place.offset, _ = self._consumer.get_watermark_offsets(place, timeout=ATTEMPT_SECONDS, cached=False)
-                    self._begun[place.topic, place.partition] = place.offset
+            place.offset = max(0, place.offset)
         return known_lags(self._consumer, places, self._prefix)
 
     def close(self) -> None:

@@ -312,7 +312,7 @@ class MergerService(ServiceLoop):
         self._watch.checkpoints(refused=len(self._aside.reasons))
         if processor is not None:
             self._clocks.tell_ignored("deltas and checkpoints", processor.ignored_watermarks)
-        self._watch.lags({} if processor is None else self._reader.lags())
+        self._watch.look_at_lags(lambda: {} if processor is None else self._reader.lags())
 
     def _publish(self, output: Output) -> None:
         self._watch.published(output.first)

@@ -199,7 +199,7 @@ class ScorerService(ServiceLoop):
         places = client.assignment()
         self.processor.keep_watches({place.partition for place in places})
         self._watch.turn(self.processor, outage=self._outage, stale=self._models.stale)
-        self._watch.lags(known_lags(client, client.position(places), self._definition.name))
+        self._watch.look_at_lags(lambda: known_lags(client, client.position(places), self._definition.name))
 
     def _leave(self) -> None:
         self._member.close()

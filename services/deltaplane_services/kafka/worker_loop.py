@@ -323,6 +323,10 @@ class Worker(ServiceLoop):
             if topic not in source.held_back
         }
 
+    def _all_places(self) -> list[TopicPartition]:
+        """The places to read on from of every source."""
+        return [place for source in self._sources.values() for place in self._places(source).values()]
+
     def _go_on(self, pause_seconds: float) -> None:
         """Have every source claimed again, with new readers, after a pause during which the group is still polled.
 
@@ -406,13 +410,11 @@ class Worker(ServiceLoop):
             topics=self._topics.faults(),
         )
         self._clocks.tell(self.sources.values())
-        places = [place for source in self._sources.values() for place in self._places(source).values()]
-        self._watch.lags(known_lags(self._member.client, places, self.definition.name))
+        self._watch.look_at_lags(lambda: known_lags(self._member.client, self._all_places(), self.definition.name))
 
     def commit_positions(self) -> None:
         """Commit the position of each source to the group, for lag metrics only; nothing else uses it."""
-        places = [place for source in self._sources.values() for place in self._places(source).values()]
-        if places:
+        if places := self._all_places():
             try:
                 self._member.client.commit(offsets=places, asynchronous=True)
             except KafkaException as fault:

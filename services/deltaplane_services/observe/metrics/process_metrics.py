@@ -33,13 +33,16 @@ from deltaplane_services.processors.messages import (
     Outgoing,
 )
 
-__all__ = ["READS", "SILENCE_SECONDS", "ServiceMetrics"]
+__all__ = ["LAG_SECONDS", "READS", "SILENCE_SECONDS", "ServiceMetrics"]
 
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 120.0
 """A loop that has not turned for so long has hung. A turn waits for a broker that is away, for 30 seconds at a time."""
 
+LAG_SECONDS = 1.0
+"""Seconds between two looks at how far the readers are behind. Each look waits for the client's own thread, so that one
+after every turn would take a good part of the turn."""
 
 READS = {
     "worker": (DELTAS, MODELS, RETIREMENTS, SAMPLES),
@@ -73,6 +76,7 @@ class ServiceMetrics:
         self._seen_version = 0
         self._refused_models = self._ignored_watermarks = 0
         self._lags: Mapping[tuple[str, int], int] = {}
+        self._look_at = clock()
         self._silence: str | None = None
         # From zero on: of a series that begins with its first count, Prometheus sees no increase.
         self._silent_batches: dict[str, int] = dict.fromkeys(READS[role], 0)
@@ -129,6 +133,12 @@ class ServiceMetrics:
     def lags(self, lags: Mapping[tuple[str, int], int]) -> None:
         """How many records are still to be read, by topic (without the stream's prefix) and partition."""
         self._lags = dict(lags)
+
+    def look_at_lags(self, look: Callable[[], Mapping[tuple[str, int], int]]) -> None:
+        """Take the :meth:`lags` from ``look`` if the last ones are old; called after every turn."""
+        if (now := self._clock()) >= self._look_at:
+            self._look_at = now + LAG_SECONDS
+            self.lags(look())
 
     def unsafe_topics(self, unsafe: Mapping[str, int]) -> None:
         """How many settings of each topic may cost rows; told from a thread of its own."""
