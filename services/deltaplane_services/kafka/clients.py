@@ -31,11 +31,10 @@ from deltaplane_services.kafka.intake_loop import IntakeClients
 from deltaplane_services.kafka.judge_loop import JudgeClients
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Principal
-from deltaplane_services.kafka.merger_loop import MergerClients
 from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, ignore_delivery
-from deltaplane_services.kafka.scorer_loop import ScorerClients, headers_of
+from deltaplane_services.kafka.scorer_loop import headers_of
+from deltaplane_services.kafka.service_clients import ClusterClients, ServiceClients, WorkerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
-from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
 
 __all__ = [
@@ -126,38 +125,42 @@ def worker_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
     """The clients of a worker: samples and retirements come from the site's cluster, deltas go to the central one."""
     return WorkerClients(
         consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance, {"enable.partition.eof": True}),
-        site_publisher=lambda: publisher(settings, "site", on_delivered),
-        central_publisher=lambda: publisher(settings, "central", on_delivered),
-        site_reader=lambda: reader(settings, "site"),
-        central_reader=lambda: reader(settings, "central"),
-        site_watch=lambda: topic_watch(settings, "site", (SAMPLES, RETIREMENTS)),
-        central_watch=lambda: topic_watch(settings, "central", (DELTAS, MODELS)),
         party=_party(settings, "site", WORKERS),
+        central=_cluster_clients(settings, "central", (DELTAS, MODELS), on_delivered),
+        site=_cluster_clients(settings, "site", (SAMPLES, RETIREMENTS), on_delivered),
     )
 
 
-def merger_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> MergerClients:
-    """The clients of a merger, all on the central cluster.
+def merger_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> ServiceClients:
+    """The clients of a merger.
 
     Its membership is never static, since a merger that is gone must not keep its place.
     """
-    return MergerClients(
+    return ServiceClients(
         consumer=lambda: _member(settings, "central", MERGERS, ""),
-        publisher=lambda: publisher(settings, "central", on_delivered),
-        reader=lambda: reader(settings, "central"),
-        watch=lambda: topic_watch(settings, "central", (DELTAS, CHECKPOINTS, MODELS)),
         party=_party(settings, "central", MERGERS),
+        central=_cluster_clients(settings, "central", (DELTAS, CHECKPOINTS, MODELS), on_delivered),
     )
 
 
-def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> ScorerClients:
-    """The clients of a scorer, all on the central cluster."""
-    return ScorerClients(
+def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> ServiceClients:
+    """The clients of a scorer."""
+    topics = tuple(ROLES["scorer"].topics("central"))
+    return ServiceClients(
         consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance, {"enable.partition.eof": True}),
-        publisher=lambda: publisher(settings, "central", on_delivered),
-        reader=lambda: reader(settings, "central"),
-        watch=lambda: topic_watch(settings, "central", tuple(ROLES["scorer"].topics("central"))),
         party=_party(settings, "central", SCORERS),
+        central=_cluster_clients(settings, "central", topics, on_delivered),
+    )
+
+
+def _cluster_clients(
+    settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str], on_delivered: Delivered
+) -> ClusterClients:
+    """The clients of a service on one cluster; its watch is over ``topics``."""
+    return ClusterClients(
+        publisher=lambda: publisher(settings, cluster, on_delivered),
+        reader=lambda: reader(settings, cluster),
+        watch=lambda: topic_watch(settings, cluster, topics),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,38 +21,26 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, last_models, readable_model
-from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Principal
-from deltaplane_services.kafka.publishing import Publisher, Publishers
+from deltaplane_services.kafka.publishing import Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_clients import ServiceClients
 from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
-from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
+from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
 from deltaplane_services.observe.metrics import MergerMetrics
 from deltaplane_services.processors.announced import other_definition
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record, source_of_key
 from deltaplane_services.processors.recovery import readable_checkpoint
 
-__all__ = ["QUIET_SECONDS", "MergerClients", "MergerPace", "MergerService"]
+__all__ = ["QUIET_SECONDS", "MergerPace", "MergerService"]
 
 logger = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
 """How long the last record of a log is waited for; a log may end with the mark of a transaction, which is no record."""
-
-
-@dataclass(frozen=True)
-class MergerClients:
-    """Functions that make the clients of a merger, all on the central cluster; the consumer is for the election."""
-
-    consumer: Callable[[], Consumer]
-    publisher: Callable[[], Publisher]
-    reader: Callable[[], LogReader]
-    watch: Callable[[], TopicWatch]
-    party: Principal = ANYBODY
 
 
 @dataclass(frozen=True)
@@ -73,20 +61,24 @@ class MergerService(ServiceLoop):
     _watch: MergerMetrics
 
     def __init__(
-        self, definition: StreamDefinition, clients: MergerClients, pace: MergerPace, watch: MergerMetrics | None = None
+        self,
+        definition: StreamDefinition,
+        clients: ServiceClients,
+        pace: MergerPace,
+        watch: MergerMetrics | None = None,
     ) -> None:
         self.definition = definition
         super().__init__(
             watch or MergerMetrics(definition),
             Recoveries(clients.party),
-            lambda: Publishers.of_one(clients.publisher()),
+            lambda: Publishers.of_one(clients.central.publisher()),
         )
         self.processor: MergerProcessor | None = None
         self._clients = clients
         self._pace = pace
-        self._reader = clients.reader()
+        self._reader = clients.central.reader()
         self._reader.batch_ends.watch = self._watch
-        self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
+        self._topics = SourceTopics(definition, (clients.central.watch(),), (DELTAS, CHECKPOINTS, MODELS))
         # This raises at once if the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._clocks = ClockWarnings(definition)

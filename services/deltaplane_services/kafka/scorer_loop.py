@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -17,34 +15,22 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import ATTEMPT_SECONDS, LogReader, known_lags, record_of
+from deltaplane_services.kafka.log import ATTEMPT_SECONDS, known_lags, record_of
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Principal
-from deltaplane_services.kafka.publishing import Publisher, Publishers
+from deltaplane_services.kafka.publishing import Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_clients import ServiceClients
 from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.silence import Found, Listening, Silence
-from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in
 from deltaplane_services.observe.metrics import ScorerMetrics
 from deltaplane_services.processors.messages import QUERIES, UNREADABLE, Headers, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 
-__all__ = ["ScorerClients", "ScorerService", "headers_of"]
+__all__ = ["ScorerService", "headers_of"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ScorerClients:
-    """Functions that make the clients of a scorer, all on the central cluster."""
-
-    consumer: Callable[[], Consumer]
-    publisher: Callable[[], Publisher]
-    reader: Callable[[], LogReader]
-    watch: Callable[[], TopicWatch]
-    party: Principal = ANYBODY
 
 
 class ScorerService(ServiceLoop):
@@ -57,18 +43,18 @@ class ScorerService(ServiceLoop):
     _watch: ScorerMetrics
 
     def __init__(
-        self, definition: StreamDefinition, clients: ScorerClients, watch: ScorerMetrics | None = None
+        self, definition: StreamDefinition, clients: ServiceClients, watch: ScorerMetrics | None = None
     ) -> None:
         super().__init__(
             watch or ScorerMetrics(definition),
             Recoveries(clients.party),
-            lambda: Publishers.of_one(clients.publisher()),
+            lambda: Publishers.of_one(clients.central.publisher()),
         )
         self.processor = ScorerProcessor(definition)
         self._definition = definition
         self._clients = clients
-        self._topics = clients.watch()
-        models, self._queries = clients.reader(), clients.reader()
+        self._topics = clients.central.watch()
+        models, self._queries = clients.central.reader(), clients.central.reader()
         models.batch_ends.watch = self._queries.batch_ends.watch = self._watch
         self._models = ModelFollower(models, definition, self._watch.refused_model, self._topics)
         self.processor.model = self._models.model

@@ -34,12 +34,12 @@ from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed
 from deltaplane_services.kafka.publishing import DeliveryFailed, Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_clients import WorkerClients
 from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.silence import Silence
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
-from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.observe.metrics import WorkerMetrics
 from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES
 from deltaplane_services.processors.worker_processor import WorkerProcessor
@@ -81,7 +81,7 @@ class Worker(ServiceLoop):
         super().__init__(
             watch or WorkerMetrics(definition, site),
             Recoveries.of_worker(clients.party),
-            lambda: Publishers(clients.site_publisher(), clients.central_publisher()),
+            lambda: Publishers(clients.site.publisher(), clients.central.publisher()),
         )
         self._clocks = ClockWarnings(definition)
         self._site, self._name, self._clients = site, name, clients
@@ -90,8 +90,8 @@ class Worker(ServiceLoop):
         self._waiting: list[int] = []
         self._kept: dict[int, AssignedSource] = {}
         self._aside = SetAside[int]()
-        self._central_watch = clients.central_watch()
-        watches = clients.site_watch(), self._central_watch
+        self._central_watch = clients.central.watch()
+        watches = clients.site.watch(), self._central_watch
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
         # Whether the client must be told anew where to read before the next poll; partition to tiles in the model.
         self._must_read_on, self._sequences = False, dict[int, int]()
@@ -109,7 +109,7 @@ class Worker(ServiceLoop):
         self._member.join()
 
     def _open_readers(self) -> None:
-        self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
+        self._site_log, self._log = self._clients.site.reader(), self._clients.central.reader()
         self._site_log.batch_ends.watch = self._log.batch_ends.watch = self._watch
         self._claims = Claims(self.definition, self._publishers.then, self._log, self._site_log)
 
@@ -353,7 +353,7 @@ class Worker(ServiceLoop):
     def _see_models(self) -> None:
         """Show the newest model to every source, and claim those again that another writer has claimed since."""
         if self._models is None:
-            (reader := self._clients.central_reader()).batch_ends.watch = self._watch
+            (reader := self._clients.central.reader()).batch_ends.watch = self._watch
             try:
                 self._models = ModelFollower(reader, self.definition, self._watch.refused_model, self._central_watch)
             except BaseException:
