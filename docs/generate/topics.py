@@ -32,7 +32,7 @@ def topic_tables() -> str:
         declared = TOPICS[topic]
         config = ", ".join(f"`{name}={value}`" for name, value in plan.config.items())
         partitions = "1" if declared.single else "P"
-        rows.append([code(topic), declared.carries, " and ".join(declared.clusters), partitions, config])
+        rows.append([code(topic), declared.carries, " and ".join(declared.on), partitions, config])
     risks = {
         (name, rule.risk) for plan in plan_topics(settings, settings.clusters[0]) for name, rule in plan.rules.items()
     }

@@ -1,8 +1,9 @@
 """The rights that each role of a stream needs on topics and groups, and no more than these.
 
-The table below is the only place where this is written down. ``deltaplane topics acls`` prints it as commands, every
-command and service checks it when it starts, the tests run the whole pipeline under one principal for each role, and
-the page on security shows it. Kafka grants rights by topic, so that each topic carries what one role may write:
+Each topic says who may read and write it (processors/topics.py); here that is sorted by role, with the consumer groups.
+``deltaplane topics acls`` prints it as commands, every command and service checks it when it starts, the tests run the
+whole pipeline under one principal for each role, and the page on security shows it. Kafka grants rights by topic, so
+that each topic carries what one role may write:
 
 - whoever may write **retirements** unlearns other people's samples, so this is a role of its own and not the
   producer's;
@@ -23,30 +24,19 @@ from typing import Any, Literal
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.kafka_properties import ClusterName
+from deltaplane_services.definition_file.knobs import SERVICES
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.topic_plans import topic_name
-from deltaplane_services.processors.topics import (
-    CENTRAL_TOPICS,
-    CHECKPOINTS,
-    DEAD_LETTERS,
-    DELTAS,
-    MODELS,
-    PREDICTIONS,
-    QUERIES,
-    RECEIPTS,
-    RETIREMENTS,
-    SAMPLES,
-    SITE_TOPICS,
-)
+from deltaplane_services.processors.topics import QUERIES, TOPICS, Access, RoleName
 
 __all__ = [
     "ADMINISTER",
     "INTAKES",
     "MERGERS",
     "READ",
-    "READ_AND_WRITE",
     "ROLES",
     "SCORERS",
+    "TRIM",
     "WORKERS",
     "WRITE",
     "Acl",
@@ -70,7 +60,7 @@ _OF_A_SITE = (WORKERS, INTAKES)
 
 READ: tuple[Operation, ...] = ("Read",)
 WRITE: tuple[Operation, ...] = ("Write",)
-READ_AND_WRITE: tuple[Operation, ...] = ("Read", "Write")
+TRIM: tuple[Operation, ...] = ("Describe", "Delete")
 ADMINISTER: tuple[Operation, ...] = ("Create", "Describe", "DescribeConfigs", "AlterConfigs")
 
 
@@ -106,118 +96,60 @@ class Role:
         }
 
 
-def _topics(cluster: ClusterName, operations: tuple[Operation, ...], *names: str) -> tuple[Right, ...]:
-    return tuple(Right(cluster, "topic", name, operations) for name in names)
-
-
-def _service(*rights: Right) -> tuple[Right, ...]:
-    """The rights of a service: ``rights``, and the optional one to read their topics' settings."""
-    places = dict.fromkeys((right.cluster, right.name) for right in rights if right.resource == "topic")
-    in_order = sorted(places, key=lambda place: place[0] != "site")
-    return (
-        *rights,
-        *(Right(cluster, "topic", name, ("DescribeConfigs",), optional=True) for cluster, name in in_order),
-    )
-
-
-def _group(cluster: ClusterName, name: str) -> tuple[Right, ...]:
-    return (Right(cluster, "group", name, READ),)
-
-
-ROLES: Mapping[str, Role] = {
-    "producer": Role("publishes samples (deltaplane produce, SampleProducer)", _topics("site", WRITE, SAMPLES)),
-    "retirer": Role(
-        "has samples unlearned, and reads the receipts (deltaplane retire)",
-        (
-            *_topics("site", WRITE, RETIREMENTS),
-            *_topics("site", READ, RECEIPTS),
-            # A receipt counts if its tile was accepted, which only the deltas show.
-            *_topics("central", READ, DELTAS, MODELS),
-        ),
-    ),
-    "worker": Role(
-        "keeps the windows of a site (deltaplane worker)",
-        _service(
-            *_topics("site", READ, SAMPLES, RETIREMENTS),
-            *_topics("site", WRITE, RECEIPTS, DEAD_LETTERS),
-            *_group("site", WORKERS),
-            *_topics("central", READ_AND_WRITE, DELTAS),
-            *_topics("central", READ, CHECKPOINTS, MODELS),
-        ),
-    ),
-    "merger": Role(
-        "adds up and solves (deltaplane merger)",
-        _service(
-            *_topics("central", READ, DELTAS),
-            *_topics("central", READ_AND_WRITE, CHECKPOINTS, MODELS),
-            *_topics("central", WRITE, DEAD_LETTERS),
-            *_group("central", MERGERS),
-        ),
-    ),
-    "scorer": Role(
-        "answers queries (deltaplane scorer)",
-        _service(
-            *_topics("central", READ, MODELS, QUERIES),
-            *_topics("central", WRITE, PREDICTIONS, DEAD_LETTERS),
-            *_group("central", SCORERS),
-        ),
-    ),
-    "intake": Role(
-        "reads your own topics, which [intake] names, and publishes samples and retirements (deltaplane intake)",
-        _service(
-            *_topics("site", READ_AND_WRITE, SAMPLES),
-            *_topics("site", WRITE, RETIREMENTS, DEAD_LETTERS),
-            *_group("site", INTAKES),
-        ),
-    ),
-    "judge": Role(
-        "holds predictions against labels that come later (deltaplane judge); reads raw samples, and writes nothing",
-        _service(*_topics("site", READ, SAMPLES), *_topics("central", READ, PREDICTIONS)),
-    ),
-    "client": Role(
-        "asks queries and reads the predictions",
-        (*_topics("central", WRITE, QUERIES), *_topics("central", READ, PREDICTIONS)),
-    ),
-    "viewer": Role(
-        "follows the live model (LiveModel, deltaplane model, source list)", _topics("central", READ, MODELS)
-    ),
-    "operator": Role(
-        "removes and admits sources (deltaplane source remove, admit)",
-        (*_topics("central", WRITE, DELTAS), *_topics("central", READ, MODELS)),
-    ),
-    "historian": Role(
-        "makes a history of rows a source that follows its table, and retires rows from it (deltaplane bootstrap"
-        " publish, follow, retire)",
-        (
-            *_topics("site", READ_AND_WRITE, RECEIPTS),
-            *_topics("central", READ_AND_WRITE, DELTAS),
-            *_topics("central", READ, CHECKPOINTS, MODELS),
-        ),
-    ),
-    "auditor": Role(
-        "proves model and receipts by the log (deltaplane audit, verify-receipt, backup); reads raw samples",
-        (
-            *_topics("site", READ, SAMPLES, RETIREMENTS, RECEIPTS),
-            *_topics("central", READ, DELTAS, CHECKPOINTS, MODELS),
-        ),
-    ),
-    "inspector": Role(
-        "reads dead letters (deltaplane dead-letters), which repeat samples, queries and records of your own topics",
-        (*_topics("site", READ, DEAD_LETTERS), *_topics("central", READ, DEAD_LETTERS)),
-    ),
-    "trimmer": Role(
-        "lets go of samples and retirements that no window needs (deltaplane topics trim; a merger that has this right"
-        " too does it by itself); Kafka's right to delete records is that to delete the topic",
-        (
-            *_topics("site", ("Describe", "Delete"), SAMPLES, RETIREMENTS),
-            *_topics("central", READ, DELTAS, CHECKPOINTS),
-        ),
-    ),
-    "administrator": Role(
-        "makes and checks topics (deltaplane topics create, check); reads and writes no record",
-        (*_topics("site", ADMINISTER, *SITE_TOPICS), *_topics("central", ADMINISTER, *CENTRAL_TOPICS)),
-    ),
+_PURPOSES: Mapping[RoleName, str] = {
+    "producer": "publishes samples (deltaplane produce, SampleProducer)",
+    "retirer": "has samples unlearned, and reads the receipts (deltaplane retire)",
+    "worker": "keeps the windows of a site (deltaplane worker)",
+    "merger": "adds up and solves (deltaplane merger)",
+    "scorer": "answers queries (deltaplane scorer)",
+    "intake": "reads your own topics, which [intake] names, and publishes samples and retirements (deltaplane intake)",
+    "judge": "holds predictions against labels that come later (deltaplane judge); reads raw samples, and writes"
+    " nothing",
+    "client": "asks queries and reads the predictions",
+    "viewer": "follows the live model (LiveModel, deltaplane model, source list)",
+    "operator": "removes and admits sources (deltaplane source remove, admit)",
+    "historian": "makes a history of rows a source that follows its table, and retires rows from it (deltaplane"
+    " bootstrap publish, follow, retire)",
+    "auditor": "proves model and receipts by the log (deltaplane audit, verify-receipt, backup); reads raw samples",
+    "inspector": "reads dead letters (deltaplane dead-letters), which repeat samples, queries and records of your own"
+    " topics",
+    "trimmer": "lets go of samples and retirements that no window needs (deltaplane topics trim; a merger that has"
+    " this right too does it by itself); Kafka's right to delete records is that to delete the topic",
+    "administrator": "makes and checks topics (deltaplane topics create, check); reads and writes no record",
 }
+_GROUPS: Mapping[RoleName, tuple[ClusterName, str]] = {
+    "worker": ("site", WORKERS),
+    "merger": ("central", MERGERS),
+    "scorer": ("central", SCORERS),
+    "intake": ("site", INTAKES),
+}
+
+
+def _operations(role: RoleName, access: Access | None) -> tuple[Operation, ...]:
+    """What a role does with a topic of a cluster; None: the cluster has no such topic."""
+    if access is None:
+        return ()
+    if role == "administrator":
+        return ADMINISTER
+    reads, writes, trims = (role in roles for roles in (access.read, access.write, access.trim))
+    return (*READ * reads, *WRITE * writes, *TRIM * trims)
+
+
+def _rights(role: RoleName) -> Iterator[Right]:
+    """The rights that a role needs; for a service also the optional one to read the settings of its topics."""
+    places: list[tuple[ClusterName, str]] = []
+    for cluster in ("site", "central"):
+        for name, topic in TOPICS.items():
+            if operations := _operations(role, topic.on.get(cluster)):
+                yield Right(cluster, "topic", name, operations)
+                places.append((cluster, name))
+        if role in _GROUPS and _GROUPS[role][0] == cluster:
+            yield Right(cluster, "group", _GROUPS[role][1], READ)
+    for cluster, name in places if role in SERVICES else ():
+        yield Right(cluster, "topic", name, ("DescribeConfigs",), optional=True)
+
+
+ROLES: Mapping[str, Role] = {role: Role(purpose, tuple(_rights(role))) for role, purpose in _PURPOSES.items()}
 """Every role of a stream. One principal may have several."""
 
 
@@ -287,7 +219,7 @@ def _rights_of_intake(settings: ServiceSettings, role: str) -> tuple[Right, ...]
     if role != "intake" or settings.intake is None:
         return ()
     users = tuple(Right("site", "topic", topic, READ, of_users=True) for topic in settings.intake.topics)
-    return (*users, *(_topics("central", WRITE, QUERIES) if settings.intake.queries else ()))
+    return (*users, *((Right("central", "topic", QUERIES, WRITE),) if settings.intake.queries else ()))
 
 
 def _full_name(settings: ServiceSettings, right: Right) -> str:
