@@ -13,10 +13,12 @@ from deltaplane.log.delta import Source, SourceState, Verdict
 from deltaplane.log.drift import DriftWatch
 from deltaplane.log.records import Query
 from deltaplane.wire import write_query
+from deltaplane_services.kafka.access import ROLES
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
 from deltaplane_services.observe.metrics.process_metrics import LAG_SECONDS, SILENCE_SECONDS
 from deltaplane_services.processors.codec import outgoing
 from deltaplane_services.processors.messages import (
+    CHECKPOINTS,
     DEAD_LETTERS,
     DELTAS,
     MODELS,
@@ -347,6 +349,17 @@ def test_lags_are_looked_at_once_a_second_however_many_turns_it_has(merger: Merg
         clock.now += LAG_SECONDS / 4
     assert looks == [0.0, LAG_SECONDS, 2 * LAG_SECONDS]
     assert series(merger.registry, metric_names.LAG) == {(DELTAS, "", "0"): 3.0}
+
+
+def test_batches_that_no_client_reads_are_counted_from_zero_on_for_every_topic_that_a_service_reads(
+    merger: MergerMetrics, worker: WorkerMetrics
+) -> None:
+    """Of a counter that begins with its first count no alert sees an increase."""
+    for role, metrics in (("merger", merger), ("worker", worker), ("scorer", ScorerMetrics(BINARY))):
+        begun = series(metrics.registry, metric_names.SILENT_BATCHES)
+        rights = [right for right in ROLES[role].rights if right.resource == "topic" and "Read" in right.operations]
+        assert begun == {(right.name,): 0.0 for right in rights}
+    assert (CHECKPOINTS,) in series(merger.registry, metric_names.SILENT_BATCHES)
 
 
 def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetrics) -> None:

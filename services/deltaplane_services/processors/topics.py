@@ -191,3 +191,8 @@ TOPICS: Mapping[str, Topic] = _DECLARED
 
 SITE_TOPICS = tuple(name for name, topic in TOPICS.items() if "site" in topic.on)
 CENTRAL_TOPICS = tuple(name for name, topic in TOPICS.items() if "central" in topic.on)
+
+
+def read_by(role: str) -> tuple[str, ...]:
+    """The topics that a role may read, on any cluster."""
+    return tuple(name for name, topic in TOPICS.items() if any(role in access.read for access in topic.on.values()))

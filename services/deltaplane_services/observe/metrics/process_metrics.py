@@ -21,19 +21,10 @@ from deltaplane_services.observe.health import Answers, State
 from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.refusal_log import RefusalLog
-from deltaplane_services.processors.messages import (
-    DEAD_LETTERS,
-    DELTAS,
-    MODELS,
-    PREDICTIONS,
-    QUERIES,
-    RECEIPTS,
-    RETIREMENTS,
-    SAMPLES,
-    Outgoing,
-)
+from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
+from deltaplane_services.processors.topics import read_by
 
-__all__ = ["LAG_SECONDS", "READS", "SILENCE_SECONDS", "ServiceMetrics"]
+__all__ = ["LAG_SECONDS", "SILENCE_SECONDS", "ServiceMetrics"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +34,6 @@ SILENCE_SECONDS = 120.0
 LAG_SECONDS = 1.0
 """Seconds between two looks at how far the readers are behind. Each look waits for the client's own thread, so that one
 after every turn would take a good part of the turn."""
-
-READS = {
-    "worker": (DELTAS, MODELS, RETIREMENTS, SAMPLES),
-    "merger": (DELTAS, MODELS),
-    "scorer": (MODELS, QUERIES),
-    "intake": (SAMPLES,),
-    "judge": (PREDICTIONS, SAMPLES),
-    "follower": (DELTAS, RECEIPTS),
-}
-"""The topics that a service of each role reads."""
 
 
 class ServiceMetrics:
@@ -78,8 +59,9 @@ class ServiceMetrics:
         self._lags: Mapping[tuple[str, int], int] = {}
         self._look_at = clock()
         self._silence: str | None = None
-        # From zero on: of a series that begins with its first count, Prometheus sees no increase.
-        self._silent_batches: dict[str, int] = dict.fromkeys(READS[role], 0)
+        # From zero on: of a series that begins with its first count, Prometheus sees no increase. A process that
+        # follows a table has the rights of a historian.
+        self._silent_batches: dict[str, int] = dict.fromkeys(read_by("historian" if role == "follower" else role), 0)
         self._unsafe: Mapping[str, int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(label_values.DEAD_LETTER_REASONS, 0)
         self._refusals = RefusalLog(definition.name)
