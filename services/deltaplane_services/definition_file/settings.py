@@ -119,15 +119,6 @@ class ServiceSettings:
         return kafka.admin(at.broker, at.properties)
 
 
-@dataclass(frozen=True, repr=False)
-class _Given:
-    """What one place says, and where it says it: settings by name, properties by scope ('', site, central) and name."""
-
-    settings: dict[str, tuple[Any, str]] = field(default_factory=dict)
-    properties: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    strange: list[str] = field(default_factory=list)
-
-
 def resolve_settings(
     flags: Mapping[str, Any], environment: Mapping[str, str], tables: Mapping[str, Any], hostname: str = ""
 ) -> ServiceSettings:
@@ -137,42 +128,34 @@ def resolve_settings(
     ``deltaplane.toml`` with the whole definition. ``hostname``: what ``{hostname}`` in ``instance`` stands for.
     """
     definition = StreamDefinition.from_tables(tables)
-    layers = (_from_tables(tables), _from_environment(environment), _from_flags(flags))
-    found: dict[str, tuple[Any, str]] = {}
-    for layer in layers:
-        found |= layer.settings
-    broker = _broker(*found.pop("broker", ("127.0.0.1:9092", "broker")))
-    central = _broker(*found.pop("central_broker", (broker, "central_broker")))
-    site = str(found.pop("site", ("local", "site"))[0])
-    knobs = {name: _knob_value(name, value, where) for name, (value, where) in found.items()}
-    if "instance" in knobs:
-        knobs["instance"] = knobs["instance"].replace("{hostname}", hostname)
+    in_tables, (in_environment, strange) = _in_tables(tables), _in_environment(environment)
+    layers = (in_tables, in_environment, _in_flags(flags))
+
+    def said(name: str, default: str) -> tuple[Any, str]:
+        return _first_said(name, flags.get(name), environment, tables) or (default, name)
+
+    broker = _broker(*said("broker", "127.0.0.1:9092"))
+    central = _broker(*said("central_broker", broker))
+    knobs = {name: resolve_knob(name, flags.get(name), environment, tables) for name in _KNOBS}
+    knobs["instance"] = knobs["instance"].replace("{hostname}", hostname)
     return ServiceSettings(
         definition=definition,
-        site=site,
+        site=str(said("site", "local")[0]),
         site_cluster=Cluster("site", broker, _properties_of("site", layers, definition)),
         central_cluster=Cluster("central", central, _properties_of("central", layers, definition)),
         knobs=Knobs(**knobs),
         intake=intake_of(tables, definition),
-        warnings=tuple(warning for layer in layers for warning in layer.strange),
+        warnings=tuple(strange),
     )
 
 
 def resolve_knob(name: str, flag: Any, environment: Mapping[str, str], tables: Mapping[str, Any]) -> Any:
-    """One of :class:`Knobs`, from the first of flag, environment and tables that has it, for what needs no broker.
+    """One of :class:`Knobs`, from the first of flag, environment and tables that has it; what else they say is ignored.
 
     Raises :class:`DefinitionError` for a value that it cannot have.
     """
-    variable = f"{PREFIX}{name.upper()}"
-    service = _table(tables.get("service", {}), "service")
-    for value, where in (
-        (flag, f"--{name.replace('_', '-')}"),
-        (environment.get(variable) or None, variable),
-        (service.get(name), f"service.{name}"),
-    ):
-        if value is not None:
-            return _knob_value(name, value, where)
-    return _KNOBS[name].default
+    said = _first_said(name, flag, environment, tables)
+    return _KNOBS[name].default if said is None else _knob_value(name, *said)
 
 
 def without_secrets_of(tables: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -204,36 +187,53 @@ SETTING_NAMES = ("broker", "central_broker", "site", *_KNOBS)
 """Every setting but the properties of librdkafka, in the spelling of ``[service]``."""
 
 
-def _from_flags(flags: Mapping[str, Any]) -> _Given:
-    given = _Given()
-    for name, value in flags.items():
-        if name == "kafka" and value is not None:
-            for number, item in enumerate(value, start=1):
-                _put(given, item, f"--kafka, number {number}")
-        elif value is not None:
-            flag = f"--{name.replace('_', '-')}"
-            given.settings[_known(name, flag)] = (value, flag)
+_Properties = dict[tuple[str, str], tuple[str, str]]
+"""The properties that one place gives: by scope (empty, site or central) and name, the value and where it stands."""
+
+
+def _first_said(
+    name: str, flag: Any, environment: Mapping[str, str], tables: Mapping[str, Any]
+) -> tuple[Any, str] | None:
+    """What is said of a setting, and where, by the first of flag, environment and tables that says anything."""
+    variable = f"{PREFIX}{name.upper()}"
+    for value, where in (
+        (flag, f"--{name.replace('_', '-')}"),
+        (environment.get(variable) or None, variable),
+        (_table(tables.get("service", {}), "service").get(name), f"service.{name}"),
+    ):
+        if value is not None:
+            return value, where
+    return None
+
+
+def _in_flags(flags: Mapping[str, Any]) -> _Properties:
+    """The properties that flags give. Raises :class:`DefinitionError` for a flag that is no setting."""
+    given: _Properties = {}
+    for name in flags:
+        if name != "kafka" and flags[name] is not None:
+            _check_known(name, f"--{name.replace('_', '-')}")
+    for number, item in enumerate(flags.get("kafka") or (), start=1):
+        _put(given, item, f"--kafka, number {number}")
     return given
 
 
-def _from_environment(environment: Mapping[str, str]) -> _Given:
-    given = _Given()
+def _in_environment(environment: Mapping[str, str]) -> tuple[_Properties, list[str]]:
+    """(the properties that variables give, what to say of those that look like settings and are none)."""
+    given: _Properties = {}
+    strange = []
     ours = {name: value for name, value in environment.items() if name.startswith(PREFIX) and value}
     # The list of properties first: a variable for a single property says it more plainly.
     for name in sorted(ours, key=lambda name: (name != f"{PREFIX}KAFKA_PROPERTIES", name)):
         rest = name.removeprefix(PREFIX)
-        if _IGNORED_VARIABLES.fullmatch(rest):
-            continue
+        of_kafka = rest.removeprefix("KAFKA_").lower().replace("_", ".")
         if rest == "KAFKA_PROPERTIES":
             for number, item in enumerate(_split(ours[name]), start=1):
                 _put(given, item, f"{name}, property {number}")
-        elif rest.startswith("KAFKA_") and kafka.may_be_property(rest.removeprefix("KAFKA_").lower().replace("_", ".")):
-            _put_property(given, rest.removeprefix("KAFKA_").lower().replace("_", "."), ours[name], name)
-        elif rest.lower() in SETTING_NAMES:
-            given.settings[rest.lower()] = (ours[name], name)
-        else:
-            given.strange.append(_no_setting(name))
-    return given
+        elif rest.startswith("KAFKA_") and kafka.may_be_property(of_kafka) and not _IGNORED_VARIABLES.fullmatch(rest):
+            _put_property(given, of_kafka, ours[name], name)
+        elif rest.lower() not in SETTING_NAMES and not _IGNORED_VARIABLES.fullmatch(rest):
+            strange.append(_no_setting(name))
+    return given, strange
 
 
 def _no_setting(variable: str) -> str:
@@ -245,11 +245,11 @@ def _no_setting(variable: str) -> str:
     return f"{variable}: there is no such setting, and it is passed over; {hint}"
 
 
-def _from_tables(tables: Mapping[str, Any]) -> _Given:
-    given = _Given()
-    for name, value in _table(tables.get("service", {}), "service").items():
-        where = f"service.{name}"
-        given.settings[_known(name, where)] = (value, where)
+def _in_tables(tables: Mapping[str, Any]) -> _Properties:
+    """The properties of ``[kafka]``. Raises :class:`DefinitionError` for a key of ``[service]`` that is no setting."""
+    given: _Properties = {}
+    for name in _table(tables.get("service", {}), "service"):
+        _check_known(name, f"service.{name}")
     for name, value in _flat(_table(tables.get("kafka", {}), "kafka")):
         where = f"kafka.{name}"
         if not isinstance(value, str | int | float):
@@ -284,7 +284,7 @@ def _split(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def _put(given: _Given, item: str, where: str) -> None:
+def _put(given: _Properties, item: str, where: str) -> None:
     """Take one ``KEY=VALUE``. Neither side of a text that is not one is repeated: it may be a secret."""
     name, equals, value = item.partition("=")
     if not equals:
@@ -292,18 +292,18 @@ def _put(given: _Given, item: str, where: str) -> None:
     _put_property(given, name, value, where)
 
 
-def _put_property(given: _Given, name: str, value: str, where: str) -> None:
+def _put_property(given: _Properties, name: str, value: str, where: str) -> None:
     scope, _, rest = name.strip().partition(".")
     if scope not in ("site", "central"):
         scope, rest = "", name
     canonical = kafka.property_name(rest, where)
     kafka.check_property(canonical, value, where)
-    given.properties[scope, canonical] = (value, where)
+    given[scope, canonical] = (value, where)
 
 
-def _known(name: str, where: str) -> str:
+def _check_known(name: str, where: str) -> None:
     if name in SETTING_NAMES:
-        return name
+        return
     close = difflib.get_close_matches(name, SETTING_NAMES, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(SETTING_NAMES)}"
     raise DefinitionError(f"{where}: there is no such setting; {hint}")
@@ -352,12 +352,14 @@ def _servers(broker: str) -> frozenset[str]:
     return frozenset(broker.split(","))
 
 
-def _properties_of(cluster: ClusterName, layers: Iterable[_Given], definition: StreamDefinition) -> KafkaProperties:
+def _properties_of(
+    cluster: ClusterName, layers: Iterable[_Properties], definition: StreamDefinition
+) -> KafkaProperties:
     """The properties of one cluster: a later place beats an earlier, and in one place the cluster's own beat all's."""
     found: dict[str, tuple[str, str]] = {}
     for layer in layers:
         for wanted in ("", cluster):
-            found |= {name: value for (scope, name), value in layer.properties.items() if scope == wanted}
+            found |= {name: value for (scope, name), value in layer.items() if scope == wanted}
     for name, least in kafka.floors(definition).items():
         if name in found and not (re.fullmatch("[0-9]{1,18}", found[name][0].strip()) and int(found[name][0]) >= least):
             raise DefinitionError(
