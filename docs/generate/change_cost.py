@@ -82,7 +82,7 @@ EXAMPLES = (
         "a topic",
         "checkpoints",
         r"\bCHECKPOINTS\b|\"checkpoints\"",
-        ("deltaplane_services/processors/topics.py", "deltaplane_services/kafka/access.py"),
+        ("deltaplane_services/processors/topics.py",),
         (10, 0, 15, 0),
     ),
     Example(

@@ -14,7 +14,7 @@ MOST = {
     "a solver kind": 4,
     "a metric": 2,
     "a metric with an alert": 2,
-    "a topic": 9,
+    "a topic": 8,
     "a window kind": 5,
     "a feature map": 5,
 }
