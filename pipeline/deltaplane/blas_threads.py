@@ -68,7 +68,7 @@ class _Threads:
         if wanted == self._now():
             return
         if self._ours:
-            # threadpoolctl lets none but the thread change it that changed it first, and that one may have gone on.
+            # threadpoolctl lets only the thread that made the first change make others, and that thread may have ended.
             OpenBLASController.clear_controlling_thread(force=True)
         for library, number in zip(self._libraries, wanted, strict=True):
             library.set_num_threads(number)

@@ -12,7 +12,7 @@ definition says nothing of a range, this is it: streams begun by early versions 
 
 WIDE_RANGE_BITS = 45
 WIDE_RANGE = 2**WIDE_RANGE_BITS
-"""``|q|`` stays below this where a definition says ``range_bits = 45``. A row beyond two limbs takes 8 bytes a value,
+"""``|q|`` stays below this if a definition says ``range_bits = 45``. A row beyond two limbs takes 8 bytes a value,
 and a product of three limbs."""
 
 WIDE_ROWS = 2**37
@@ -136,7 +136,7 @@ WINDOW_LENGTH = 2**62
 """Rows or milliseconds of a window stay below this, so that arithmetic on positions and times cannot overflow int64."""
 
 EVENT_TIME_MILLISECONDS = 2**61
-"""|event time| stays below this where windows end with time, so that adding a window's length, or the skew that is
+"""|event time| stays below this if windows end with time, so that adding a window's length, or the skew that is
 allowed (below this, too), cannot overflow int64."""
 
 SKEW_SHARE = 10
@@ -158,7 +158,7 @@ ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
 
 KEPT_SUMS_SHARE = 1 / 8
-"""Sums of a run of slots are kept where they take no more of the memory of its rows than this, for each window."""
+"""Sums of a run of slots are kept if they take no more of the memory of its rows than this, for each window."""
 
 KNOWN_SUMS_WINDOWS = 6
 """Nested windows for which sums may be larger; more windows share the same ones."""
@@ -242,7 +242,7 @@ DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 
 LETTER_HEADER_BYTES = 2**16
-"""Bytes of a rejected record's headers that its dead letter repeats; where there are more, it repeats none."""
+"""Bytes of a rejected record's headers that its dead letter repeats; if there are more, it repeats none."""
 
 LETTER_ROWS = 1_000
 """Rows of one batch that have a dead letter each when they are refused; one more letter counts the others."""

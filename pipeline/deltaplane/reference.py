@@ -153,7 +153,7 @@ class Reference:
 
 
 def exact_moments(quantized: Int64s) -> Moments:
-    """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, else Python's integers."""
+    """``EᵀE`` of grid rows int64[n, d] by integer products: int64 if no sum can overflow, else Python's integers."""
     extended = np.hstack([quantized, np.full((len(quantized), 1), -1, dtype=np.int64)])
     largest = int(np.abs(extended).max())
     gram = np.zeros((extended.shape[1], extended.shape[1]), dtype=object)
@@ -168,7 +168,7 @@ def exact_moments(quantized: Int64s) -> Moments:
 
 
 def answer_of(definition: StreamDefinition, plane: Plane, row: Sequence[float]) -> tuple[str, dict[str, float]] | None:
-    """The class of one raw row of d numbers, and its decision values by class; None where there is nothing to say.
+    """The class of one raw row of d numbers, and its decision values by class; None if there is nothing to say.
 
     In numbers of the language: what an answer is, step by step.
     """

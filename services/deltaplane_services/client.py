@@ -67,7 +67,7 @@ class NoPlane(DeltaplaneError):
 
 
 class NoProbabilities(DeltaplaneError):
-    """The model has a plane, and does not say what it takes for probabilities or reasons."""
+    """The model has a plane, but not what probabilities or reasons are computed from."""
 
 
 class SampleProducer:
@@ -232,9 +232,9 @@ class SampleProducer:
 class LiveModel:
     """Follows a stream's model in a thread of its own and predicts in the caller's; any thread may ask.
 
-    A broker that is away for a while is waited for: the last model stays in force. So it does where the models topic is
+    A broker that is away for a while is waited for: the last model stays in force. So it does if the models topic is
     gone or was emptied, and ``stale`` says why; the first model of a topic that was made anew replaces it, whatever its
-    version. Raises :class:`DefinitionMismatch` where the stream's models are of another definition.
+    version. Raises :class:`DefinitionMismatch` if the stream's models are of another definition.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -270,7 +270,7 @@ class LiveModel:
             self._fail(DeltaplaneError(f"models: they are followed no more, after {fault!r}; make a new LiveModel"))
 
     def _fail(self, fault: DeltaplaneError) -> None:
-        """Have whoever asks next told: a model that is followed no more must not answer in silence."""
+        """Raise ``fault`` for whoever asks from now on: a model that is followed no more must not answer in silence."""
         with self._news:
             self._failure = fault
             self._news.notify_all()
@@ -310,11 +310,11 @@ class LiveModel:
         """The class of each row by the newest plane: of features float64[n, d], or of rows by name.
 
         Rows by name are a dictionary (of one row, or of columns), a list of dictionaries, a data frame or an Arrow
-        table. Where the definition has ``[columns]``, they have the cells of its columns, and else the features
-        themselves; an array is always of features, encoded ones where there are ``[columns]``.
+        table. If the definition has ``[columns]``, they have the cells of its columns, and else the features
+        themselves; an array is always of features, encoded ones if there are ``[columns]``.
 
         Raises :class:`NoPlane` before there is one, :class:`DefinitionError` for another number of features,
-        :class:`deltaplane.errors.TableMismatch` where a table lacks a column, and
+        :class:`deltaplane.errors.TableMismatch` if a table lacks a column, and
         :class:`deltaplane.errors.RowsRefused`, whose ``refusals`` have the reason for each row, if any row is one that
         a scorer would refuse: with values outside the grid, or not finite (a missing value, which is NaN, is filled in
         if the definition says so). :meth:`answer` answers the others.
@@ -334,7 +334,7 @@ class LiveModel:
         model, plane = self._with_plane()
         features, unread = features_of(self._definition, rows)
         mapped = self._definition.feature_map.kind != "none"
-        # The map is a product of matrices, in a process that is not ours.
+        # A map multiplies matrices, and the process is the user's: its BLAS threads are set back afterwards.
         with blas_threads() if mapped else nullcontext():
             answers = answer(plane, self._definition, features, unread).of_model(model)
             if not why:
@@ -383,7 +383,7 @@ class LiveModel:
 
         A contribution is measured against the mean of the live rows: all of them together (``most`` large enough) are
         the decision value less that of this mean. See :mod:`deltaplane.log.reasons` for feature maps. ``rows``: as of
-        :meth:`predict`; raises what it raises, and :class:`NoProbabilities` where the model has no such mean.
+        :meth:`predict`; raises what it raises, and :class:`NoProbabilities` if the model has no such mean.
         """
         answers, why = self._answered(rows, why=True)
         _check_all(answers)

@@ -74,7 +74,7 @@ class QueryClient:
         ``ids``: n different ids of the rows, by default some that nobody has. Under the id of its sample an answer can
         be held against the label that comes later (``deltaplane judge``); nobody else should ask by it meanwhile.
         ``extras``: what answers are to have beside the class and decision values, of ``probabilities`` and ``reasons``.
-        Raises :class:`NoAnswer` where not all have come in time, and :class:`deltaplane.errors.WireError` or
+        Raises :class:`NoAnswer` if not all have come in time, and :class:`deltaplane.errors.WireError` or
         :class:`deltaplane.errors.RowsRefused` for a row that cannot be asked about.
         """
         if unknown := set(extras) - EXTRAS:

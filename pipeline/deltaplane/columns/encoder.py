@@ -241,7 +241,7 @@ def coded(cells: Iterable[Any]) -> CodedCells:
     """A column of cells of any types as distinct cells and codes. 1, 1.0 and True are distinct here."""
     cells = cells if isinstance(cells, list | tuple) else list(cells)
     if len(kinds := set(map(type, cells))) == 1 and kinds < _TOLD_APART:
-        # As most columns are, which is three times as fast.
+        # Most columns are of one type, and a dictionary of their cells is three times as fast.
         of_one_type = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
         return CodedCells(list(of_one_type), np.array(list(map(of_one_type.__getitem__, cells)), dtype=np.intp))
     places: dict[Any, int] = {}

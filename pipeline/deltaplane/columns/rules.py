@@ -47,7 +47,7 @@ HASH = "blake2b-64"
 
 @dataclass(frozen=True)
 class ColumnRule(ABC):
-    """How one column becomes zero or more features. Raises :class:`DefinitionError` where it cannot be used."""
+    """How one column becomes zero or more features. Raises :class:`DefinitionError` if it cannot be used."""
 
     KIND: ClassVar[str]
     column: str
@@ -91,7 +91,7 @@ class ColumnRule(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise :class:`DefinitionError` where the settings cannot be used."""
+        """Raise :class:`DefinitionError` if the settings cannot be used."""
 
     @abstractmethod
     def read(self, cell: Any) -> float:
@@ -364,11 +364,11 @@ class SubjectRule(ColumnRule):
 
     @property
     def filled(self) -> float:
-        """Nothing is made of it."""
+        """Zero, which no feature takes: the column makes none."""
         return 0.0
 
     def read(self, cell: Any) -> float:
-        """Nothing is made of it; a cell that no text can be refuses its row."""
+        """Zero, which no feature takes. Raises what :func:`text_of` raises for a cell that is no text."""
         text_of(cell, limits.ID_BYTES)
         return 0.0
 
@@ -386,7 +386,7 @@ RULES: Mapping[str, type[ColumnRule]] = {
 
 
 def utf8_bytes(text: str, where: str) -> int:
-    """Bytes of a text in UTF-8. Raises :class:`DefinitionError` where it is none."""
+    """Bytes of a text in UTF-8. Raises :class:`DefinitionError` if it is none."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:

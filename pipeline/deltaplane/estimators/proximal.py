@@ -129,10 +129,10 @@ class ProximalSVM(StatisticsClassifier):
 
         ``partials`` were computed with ``definition``; its solver, windows and partitions play no part. Weighting, kind
         and C are this estimator's. With ``C="auto"`` the partials are the folds, of which there must be five or more:
-        of random parts of the table, or of its files where these are alike.
+        of random parts of the table, or of its files if these are alike.
 
         Raises :class:`deltaplane.errors.DefinitionMismatch` for partials of another definition or one that fills in
-        missing values, and :class:`deltaplane.errors.DefinitionError` where folds or ``columns`` are missing.
+        missing values, and :class:`deltaplane.errors.DefinitionError` if folds or ``columns`` are missing.
         """
         self._options()
         if self.C == "auto" and len(partials) < FOLDS:

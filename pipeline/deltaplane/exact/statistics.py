@@ -23,7 +23,7 @@ Key = tuple[int, str]
 """(index of the window among the stream's nested windows, class label)."""
 
 Dimensions = int | tuple[int, ...]
-"""D of the Gram matrices of all windows, or of each where they differ; the largest is that of the statistics."""
+"""D of the Gram matrices of all windows, or of each if they differ; the largest is that of the statistics."""
 
 K = TypeVar("K", Key, str)
 

@@ -1,7 +1,7 @@
 """What rows would score without a model worth the name, beside the model: the least that it has to be better than.
 
 - ``majority``: the most frequent class of all rows before.
-- ``last label``: the class of the row before; where labels come in spells it is hard to beat, and has learned nothing.
+- ``last label``: the class of the row before; if labels come in spells it is hard to beat, and has learned nothing.
 - ``frozen``: the plane of the first rows, never learned on since; what it is worse by is what learning on is worth.
 
 All are tested on the rows that the model is tested on, and no others.
@@ -28,7 +28,7 @@ FROZEN_ROWS = 1000
 
 @dataclass(frozen=True)
 class KnownThen:
-    """What was known when each of n rows came, whose labels come late: None where it was nothing.
+    """What was known when each of n rows came, whose labels come late: None if it was nothing.
 
     ``last`` is the class of the last row that had its label, ``most`` the most frequent class of those that had.
     """

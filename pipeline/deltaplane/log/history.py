@@ -16,7 +16,7 @@ __all__ = ["History"]
 class History:
     """What the rows of a table add up to under a definition.
 
-    ``facts``: where they came from, in plain values of JSON: ``table``, its ``version`` where it has versions, the
+    ``facts``: where they came from, in plain values of JSON: ``table``, its ``version`` if it has versions, the
     ``columns`` by their role, the ``files`` with what each adds up to, and how ids that come several times were
     resolved. Nothing in them depends on when or by how many processes it was computed, so that the same table gives the
     same bytes.

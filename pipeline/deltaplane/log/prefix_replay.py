@@ -82,7 +82,7 @@ class PieceStart:
 
 @dataclass(frozen=True)
 class PieceScores:
-    """What came of a piece: ``scores`` of its rows, and the ``statistics`` of the live rows at its end.
+    """The result of a piece: the ``scores`` of its rows, and the ``statistics`` of the live rows at its end.
 
     ``waits``: its first rows came when no plane could be solved for, so that they are scored by the last good plane of
     the pieces before, if there is one. ``has_plane``: a plane was solved for in it, so that later pieces need not wait.
@@ -100,11 +100,11 @@ def replay_piece(
     chunks: Iterable[tuple[bool, AdmittedSamples]],
     leaving: Iterable[AdmittedSamples] = (),
 ) -> PieceScores:
-    """What came of the chunks of a piece, each of which is scored by the plane before it, and then learned.
+    """The scores of the rows of a piece: each chunk is scored by the plane before it, and then learned.
 
     ``chunks``: (whether it is scored here, its rows): the rows that end a chunk of the piece before are only learned.
     ``leaving``: the admitted rows from slot ``start.left`` on, for a window that rows leave. Raises
-    :class:`StateMismatch` where these end before the rows that must leave.
+    :class:`StateMismatch` if these end before the rows that must leave.
     """
     trail, slots, waits = _Trail(definition, start.left, leaving), start.slots, False
     statistics, scores = start.statistics - trail.up_to(_first_slot(definition, slots)), Confusion()

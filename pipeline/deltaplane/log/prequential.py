@@ -23,17 +23,17 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Gathered:
-    """What is gathered of some samples beside the scores of the model that has learned them.
+    """Sums and scores of some samples, beside the scores of the model that has learned them.
 
-    ``sums`` are those of their features by class, ``served`` the scores of what was predicted of them when they came,
-    if their labels came late; None where nobody gathers them.
+    ``sums`` are sums of their features by class, ``served`` the scores of the predictions that were made when they
+    came, if their labels came late. Each is None if nobody gathers it.
     """
 
     sums: ClassSums | None = None
     served: Confusion | None = None
 
     def __add__(self, other: Gathered) -> Gathered:
-        """That of the samples of both."""
+        """The sums and scores of the samples of both; None if one of them lacks it."""
         sums = None if self.sums is None or other.sums is None else joined((self.sums, other.sums))
         return Gathered(sums, None if self.served is None or other.served is None else self.served + other.served)
 
@@ -43,7 +43,7 @@ class Point:
     """The samples between ``rows_from`` and ``rows_to`` of the stream, and what is shown of the model at their end.
 
     ``scores`` are of those samples alone; ``counts`` are live rows by class; ``version``, ``plane`` and ``leaning`` are
-    the model's. ``deviations`` float64[d] are those of the features over the live rows, in raw units, and None where
+    the model's. ``deviations`` float64[d] are those of the features over the live rows, in raw units, and None if
     they are not known. ``gathered`` is of the samples themselves. The model itself is not held: the statistics behind
     it are many times as large as all of this.
     """
@@ -61,17 +61,17 @@ class Point:
 
     @property
     def sums(self) -> ClassSums | None:
-        """Those of the features of the samples themselves by class, None where nobody has summed them up."""
+        """Sums of the features of the samples by class; None if nobody has summed them up."""
         return self.gathered.sums
 
 
 def _unknown() -> Floats | None:
-    """No deviations: whoever has the statistics behind a model gives a function that works them out."""
+    """No deviations, until somebody who has the statistics behind a model gives another function."""
     return None
 
 
 def _nothing() -> Gathered:
-    """Nothing: whoever sees the samples gives a function that has what was gathered since it was last called."""
+    """Nothing, until somebody who sees the samples gives a function with what was gathered since its last call."""
     return Gathered()
 
 
@@ -95,7 +95,7 @@ class PrequentialSeries:
         """Note that ``rows`` samples have gone by, and the model that contains them.
 
         ``deviations`` works out those of the live rows behind that model, ``gather`` has what was gathered
-        of the samples since it was last called; both are called where a span ends.
+        of the samples since it was last called; both are called when a span ends.
         """
         if rows - self._rows < self._span:
             return

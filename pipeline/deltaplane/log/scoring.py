@@ -36,7 +36,7 @@ class Predicts(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """None where scores are not counted."""
+        """None if scores are not counted."""
 
 
 class PlaneAlone(NamedTuple):
@@ -70,9 +70,9 @@ NoteScored: TypeAlias = Callable[[ScoredRows], None]
 
 
 class Quality(NamedTuple):
-    """What came of some rows: truth against prediction, the same by each candidate of a blend, and the plane's scores.
+    """The counts of some rows: truth against prediction, the same by each candidate of a blend, and the plane's scores.
 
-    ``tallies``: where the model is calibrated, how many rows have their score in each bin; else empty.
+    ``tallies``: if the model is calibrated, how many rows have their score in each bin; else empty.
     """
 
     scores: Confusion
@@ -83,7 +83,7 @@ class Quality(NamedTuple):
 def score(
     model: Predicts | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
 ) -> Quality:
-    """What a model makes of all rows but those ``left_out``."""
+    """The counts of a model's predictions for all rows but those ``left_out``."""
     kept = np.ones(len(samples), dtype=np.bool_)
     kept[list(left_out)] = False
     scores, prequential_counts, tallies = Confusion(), None, Tallies()

@@ -41,7 +41,7 @@ class ServedScores:
     def predicted(self, answers: Iterable[tuple[str, str]]) -> None:
         """Note answers, each an id and the class that was predicted."""
         for sample_id, label in answers:
-            # The newest stand last, also where an id is asked for again.
+            # The newest stands last, even if its id was asked for before.
             self._waiting.pop(sample_id, None)
             self._waiting[sample_id] = label
         while len(self._waiting) > self._most:

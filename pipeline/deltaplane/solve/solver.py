@@ -436,7 +436,7 @@ def _places(flags: Flags) -> list[list[int]]:
 
 
 def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:
-    """The prior's planes of ``targets`` in raw units, float64[p, d] and float64[p]; zero where it has none."""
+    """The prior's planes of ``targets`` in raw units, float64[p, d] and float64[p]; zero if it has none."""
     weights, biases = np.zeros((len(targets), features)), np.zeros(len(targets))
     if prior is not None and (prior.weights.shape[1] != features or set(targets).isdisjoint(prior.classes)):
         raise SolveRefused(

@@ -111,7 +111,7 @@ def fit_feature_map(
         most = min(wanted, limits.FEATURES - grid.features)
         if automatic and (most < 2 or why_flat(grid.features, len(rows), classes, nested_windows, most) is not None):
             return DeclaredMap(kind="none")
-        # A window that has no unit is refused by name where the definition is made.
+        # A window that has no unit is refused by name when the definition is made.
         units = units_of_windows(most, nested_windows) // 2 * 2 or UNITS_OF_AUTO
         given = replace(given, kind="mixed", units=units)
     if given.is_complete:

@@ -62,7 +62,7 @@ def with_scores(prequential_counts: PrequentialCounts | None, targets: list[Fiel
 
 
 def write_aimed(aim: Aim | None, message: bytes) -> bytes:
-    """The message of a model, in the company of what it was weighed for where that is not the G-mean."""
+    """The message of a model, with what it was weighed for if that is not the G-mean."""
     return message if aim is None else write_record("aimed", {**aimed_fields(aim), "message": message})
 
 

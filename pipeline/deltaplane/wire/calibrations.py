@@ -41,7 +41,7 @@ def read_binned(data: bytes | None) -> tuple[bytes | None, list[Fields] | None]:
 
 
 def tallies_of(targets: list[Fields] | None) -> Tallies:
-    """The scores that came with a delta; empty where none did. Raises :class:`WireError` for what cannot be."""
+    """The scores that came with a delta; empty if none did. Raises :class:`WireError` for what cannot be."""
     tallies: dict[str, Int64s] = {}
     if targets is None:
         return Tallies()
@@ -56,7 +56,7 @@ def tallies_of(targets: list[Fields] | None) -> Tallies:
 
 
 def write_calibrated(model: Model, message: bytes) -> bytes:
-    """The message of a model, in the company of its calibration where it has one."""
+    """The message of a model, with its calibration if it has one."""
     plane, calibration = model.plane, model.calibration
     if plane is None or plane.units is None or plane.means is None or calibration is None:
         return message

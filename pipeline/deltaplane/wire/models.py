@@ -23,9 +23,9 @@ __all__ = ["read_model", "write_model"]
 
 
 def write_model(model: Model) -> bytes:
-    """One ``Model`` message, in an ``Aimed`` where something else than the G-mean is asked for.
+    """One ``Model`` message, in an ``Aimed`` if something else than the G-mean is asked for.
 
-    That is in a ``Calibrated`` where the model has a calibration.
+    That is in a ``Calibrated`` if the model has a calibration.
     """
     weighting = model.options.weighting
     message = write_record(

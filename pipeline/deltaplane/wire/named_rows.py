@@ -279,7 +279,7 @@ def _cells(column: Fields, rows: int) -> Cells:
 
 
 def subjects_of(data: bytes | None, column: str, data_fingerprint: bytes) -> list[tuple[str, str | None]]:
-    """The id of each row by name of a message, and what it has in a column as text; None where it has nothing there.
+    """The id of each row by name of a message, and what it has in a column as text; None if it has nothing there.
 
     Empty for a message of another kind, whose rows have no such column. Raises :class:`WireError` if it does not
     decode, and :class:`DefinitionMismatch` if it was made under another definition.
@@ -302,7 +302,7 @@ def subjects_of(data: bytes | None, column: str, data_fingerprint: bytes) -> lis
 
 
 def _as_text(cell: SentCell) -> str | None:
-    """The cell as the rule of a subject reads it; None where it is missing or no text."""
+    """The cell as the rule of a subject reads it; None if it is missing or no text."""
     try:
         return None if is_nothing(cell) else text_of(cell, limits.ID_BYTES)
     except ValueError:

@@ -101,7 +101,7 @@ def statistics_of(name: str, fields: Fields, key: str, dimensions: Dimensions) -
             raise WireError(f"{name}: class {at[1]!r} of window {at[0]} is there twice, expected once")
         check_name(name, "a class", at[1], limits.CLASS_BYTES)
         try:
-            # Of a window that a stream has not, nobody takes them: that is for the definition to say.
+            # A window that the stream does not have is refused later, when the message meets the definition.
             parts[at] = Moments.from_bytes(by_window[min(at[0], len(by_window) - 1)], part["entries"])
         except ValueError as fault:
             raise WireError(f"{name}: {fault}") from fault

@@ -2,7 +2,7 @@
 
     sealed parts: facts (JSON), checkpoint, model (both as on their topics), retirements (JSON), batches of rows
 
-Nothing in it is code: it is read as messages of a topic are, and refused by name where it is something else.
+Nothing in it is code: it is read as messages of a topic are, and refused by name if it is something else.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def main() -> None:
             app()
         finally:
             process.close()
-            # What the disk, or whoever reads, does not take is found out here and not at the very end.
+            # A full disk or a closed pipe is found out here, and not when Python exits.
             sys.stdout.flush()
     except DeltaplaneError as fault:
         typer.secho(plain(f"deltaplane: {fault}", keep="\n"), fg=typer.colors.RED, err=True)

@@ -320,7 +320,7 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -> None:
-    """Say which model contains a state first. Exit code 1 where none comes in time."""
+    """Say which model contains a state first. Exit code 1 if none comes in time."""
     from deltaplane_services.operations.model_listing import first_model
 
     if wait <= 0:
@@ -333,7 +333,7 @@ def wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -
 
 
 def audited_history(settings: ServiceSettings, options: HistoryOptions, log: HistoryLog) -> HistoryAccount | None:
-    """What ``audit`` computes again of a history; None where no history is named."""
+    """What ``audit`` computes again of a history; None if no history is named."""
     from deltaplane_services.lake.auditing import HistoryAccount
     from deltaplane_services.lake.recomputing import TableOfHistory
     from deltaplane_services.lake.sql_entries import Drawn

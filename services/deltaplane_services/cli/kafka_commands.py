@@ -380,10 +380,10 @@ def audit(
     history: HistoryOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ.
+    """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 if they differ.
 
-    The logs are read from where they begin. Deltas are believed in nothing but how far they have come, and where a log
-    has lost its beginning it is said from which offset on all is proved. The model is made again from what is found,
+    The logs are read from where they begin. Deltas are believed in nothing but how far they have come, and if a log has
+    lost its beginning, it is said from which offset on all is proved. The model is made again from what is found,
     planes and all. What cannot be found again is said to be not checked.
     """
     from deltaplane_services.kafka.history_log import KafkaHistoryLog

@@ -352,7 +352,7 @@ def replay(
         pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, service, threads))
     with console.progress(quiet=run.quiet) as show:
         result = run_replay(options, show, pipeline, saved)
-    # What is printed may meet a closed pipe, which must cost no file.
+    # Files are written first: printing may meet a closed pipe, which must cost no file.
     try:
         _write_files(result, run, file)
     finally:
@@ -416,7 +416,7 @@ def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunO
 
 
 def _resumed(run: RunOptions, definition: Path | None, broker: str | None) -> SavedReplay | None:
-    """The saved replay to go on from, None where there is none. Raises DefinitionError for options that do not fit."""
+    """The saved replay to go on from, None if there is none. Raises DefinitionError for options that do not fit."""
     if broker is not None and (run.resume is not None or run.save is not None):
         raise DefinitionError(
             "save, resume: on Kafka a stream is kept by its topics (--keep-topics); leave --broker out"

@@ -70,7 +70,7 @@ def retire(
     for answer in () if as_json else answers:
         done = answer.exit_code is ExitCode.OUT
         echo(answer.line(settings.definition, wait), None if done else typer.colors.YELLOW, err=answer.receipt is None)
-        # Those of a tile that took out nothing of this id may differ by what it did beside.
+        # If the tile took out nothing of this id, its digests may differ because of other rows.
         if answer.receipt is not None and exit_code_of(answer.receipt) is ExitCode.OUT:
             echo(f"  digest before {answer.receipt.digest_before}")
             echo(f"  digest after  {answer.receipt.digest_after}")
@@ -146,7 +146,7 @@ def _tell(one: Verified, definition: StreamDefinition) -> None:
 def _as_json(one: Verified, definition: StreamDefinition) -> dict[str, object]:
     found = None if one.found is None else receipt_as_json(one.found, definition)
     known = {"verified": one.equal, "model_version": one.model_version, "samples_to": one.receipt.samples_to}
-    # Where a receipt is not what the log gives, or the model no longer is, its word is worth nothing.
+    # A receipt proves nothing if the log gives another one, or if the model no longer follows from the log.
     out: dict[str, object] = {}
     if one.since:
         out = {"out": None, "meaning": "the model is not what the log gives", "model_faults": list(one.since)}

@@ -26,7 +26,7 @@ Tables = dict[str, Any]
 
 
 def load_tables(path: Path | None) -> Tables:
-    """The tables of a definition file; none for None. Raises :class:`DefinitionError` where it cannot be read."""
+    """The tables of a definition file; none for None. Raises :class:`DefinitionError` if it cannot be read."""
     if path is None:
         return {}
     try:

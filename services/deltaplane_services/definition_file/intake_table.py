@@ -69,7 +69,7 @@ _UNITS = ("s", "ms", "us", "ns")
 class FormDefinition:
     """The form of the records of a topic: one of :data:`FORMATS`.
 
-    - ``schema``: the file with the schema of Avro, or the descriptors of Protobuf; empty where the form needs none.
+    - ``schema``: the file with the schema of Avro, or the descriptors of Protobuf; empty if the form needs none.
     - ``message``: the name of the message type of Protobuf, with its package.
     - ``where``: the table that says so, for messages.
     """

@@ -120,7 +120,7 @@ _NEVER: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Pin:
-    """A property that exactness depends on: the values it may have (none at all where empty), and why."""
+    """A property that exactness depends on: the values it may have (none at all if empty), and why."""
 
     allowed: frozenset[str]
     reason: str
@@ -173,7 +173,7 @@ LINGER_MILLISECONDS = 5
 """How long a sample waits for company before it is sent; a flush does not wait."""
 
 PRODUCER_QUEUE_BYTES = 32 * MEGABYTE
-"""Bytes that a producer holds unsent; more where two of the largest messages need more."""
+"""Bytes that a producer holds unsent; more if two of the largest messages need more."""
 
 assert INPUT_BYTES <= limits.MESSAGE_BYTES, "an input record is a message"
 
@@ -230,7 +230,7 @@ def check_property(name: str, value: str, where: str) -> None:
 
 
 def without_secrets(text: str, properties: Mapping[str, Any]) -> str:
-    """A text with every hidden value cut out of it; nothing of it where a value is too short to be found safely."""
+    """A text with every hidden value cut out of it; nothing of it if a value is too short to be found safely."""
     secrets = [str(value) for name, value in properties.items() if name not in SHOWN and str(value)]
     for secret in sorted(secrets, key=len, reverse=True):
         if secret in text:
@@ -289,7 +289,7 @@ def producer(
 
     Samples are packed as their topic wants it, by :func:`compression`: the broker then looks at a batch and leaves it
     as it is. Measured with 54 features and one broker: 0.25 s of its processor for 200,000 rows, as without a codec of
-    the topic; 0.60 s where it has to pack lz4 anew. lz4 would be quicker for the producer, by a fifth.
+    the topic; 0.60 s if it has to pack lz4 anew. lz4 would be quicker for the producer, by a fifth.
     """
     largest = largest_record_bytes(definition)
     ours = {
@@ -354,7 +354,7 @@ class Membership:
 
 @functools.cache
 def compression() -> str:
-    """``zstd`` where this build of librdkafka has it, else ``lz4``.
+    """``zstd`` if this build of librdkafka has it, else ``lz4``.
 
     Measured on deltas of 6 to 300 features: zstd leaves 61 % of the bytes, lz4 76 %, at about 5 against 2 ms of
     processor time a megabyte; of rows of float64 with three decimals 30 % and 50 %, of rows of noise 96 % and 100 %.
@@ -371,7 +371,7 @@ def compression() -> str:
 def _laid_over(
     broker: str, ours: Mapping[str, Any], given: Mapping[str, str], leave_out: Iterable[str]
 ) -> KafkaProperties:
-    """Our properties, with what was given laid over them where it applies to this kind of client."""
+    """Our properties, with what was given laid over them as far as it applies to this kind of client."""
     left_out = frozenset(leave_out)
     common = {"bootstrap.servers": broker, "client.id": "deltaplane", "socket.keepalive.enable": True}
     applies = {name: value for name, value in given.items() if name not in left_out}

@@ -118,7 +118,7 @@ def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequenc
 
 
 def _unheard(error: KafkaError) -> None:
-    """An error that is not logged."""
+    """Leave an error unlogged."""
 
 
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> WorkerClients:

@@ -59,7 +59,7 @@ class DeliveryFailed(DeltaplaneError):
 class Publisher:
     """An idempotent producer that refuses to go on after the first delivery that has failed.
 
-    ``prefix`` is the stream's name, empty where records name whole topics. ``on_delivered`` is called with each
+    ``prefix`` is the stream's name, empty if records name whole topics. ``on_delivered`` is called with each
     acknowledged record's topic, and the seconds that it took. The producer waits for acknowledgements once more than
     ``most_unacknowledged`` are missing. ``announcement`` is that of the writer's definition, sent as a header of some
     records.

@@ -261,7 +261,7 @@ class Worker(ServiceLoop):
             raise came.fault
         silence = source.pass_over(self._places(source), came, self._site_log)
         if silence is Silence.OF_THE_CLIENT:
-            # With the client all sources are lost, this one too; what came of it is read again by who gets it.
+            # With its client a worker loses all sources, this one too. Whoever gets it reads again what came.
             self._member.join_anew()
             return
         if silence is Silence.AT_A_BATCH:

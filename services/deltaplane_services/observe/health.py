@@ -51,7 +51,7 @@ PORTS_OF_A_MACHINE = 16
 """The default port and those behind it: where services that share a machine listen, and ``top`` looks for them."""
 
 MOST_REQUESTS = 8
-"""Connections at once. One more takes the place of whoever has been asking for longest, or is hung up on where all are
+"""Connections at once. One more takes the place of whoever has been asking for longest, or is hung up on if all are
 being answered."""
 
 ROOM_SECONDS = 0.2
@@ -92,7 +92,7 @@ class HealthServer:
                 f"metrics_address {host}:{port}: expected a free address of this machine, got: {fault.strerror};"
                 " give every process its own (DELTAPLANE_METRICS_ADDRESS)"
             ) from fault
-        # Asked often whether to stop, so that closing does not wait; an idle turn costs nothing to speak of.
+        # The server asks ten times a second whether to stop, so that closing does not wait; that costs next to nothing.
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="deltaplane-health", daemon=True
         )
@@ -117,7 +117,7 @@ def serving(knobs: Knobs, answers: Answers) -> Iterator[HealthServer]:
     """Serve at ``metrics_address`` for a while.
 
     Where that is the default and taken, as it is for the second service on a machine, the next free port is used and
-    named in the log: one of those that ``top`` looks at, or else any. Raises :class:`AddressTaken` where an address
+    named in the log: one of those that ``top`` looks at, or else any. Raises :class:`AddressTaken` if an address
     that was chosen cannot be had.
     """
     host, port = knobs.metrics_host_and_port()
@@ -151,7 +151,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, answers: Answers) -> None:
         self.answers = answers
         self._places = threading.BoundedSemaphore(MOST_REQUESTS)
-        # Until when each connection may last, those that are still asking apart, in the order in which they came.
+        # Connection to the time until which it may last, in the order in which they came: first those that still ask.
         self._asking: dict[socket.socket, float] = {}
         self._answering: dict[socket.socket, float] = {}
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class FollowService:
     """A process that follows a table: ``step`` is one turn of its loop, and looks for a version if it is time to.
 
-    ``interval_seconds``: how long it waits where there is no further version.
+    ``interval_seconds``: how long it waits if there is no further version.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class FollowService:
 
 
 def in_words(followed: Followed) -> str:
-    """What came of a version, in one line."""
+    """A version that was followed, and what was refused of it, in one line."""
     change, source = followed.change, followed.state.source
     if not followed.accepted:
         return f"{source}: version {change.version:,} is taken again, since the source was changed meanwhile"

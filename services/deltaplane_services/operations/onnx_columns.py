@@ -194,7 +194,7 @@ def _modulo(graph: Graph, values: str, divisor: float) -> str:
 def _day_of_year(graph: Graph, days: str) -> str:
     """The name of turns float64[n], from days since 1970: how much of its year has passed, 0 on 1 January."""
     one, since = graph.constant(1.0), graph("Add", days, graph.constant(_DAYS_BEFORE_1970))
-    # Years before this one, guessed by their mean length and corrected by one where that is wrong.
+    # Years before this one, guessed by their mean length and corrected by one if that is wrong.
     years = graph("Floor", graph("Div", since, graph.constant(365.2425)))
     years = _where_less(graph, since, _days_before(graph, years), graph("Sub", years, one), years)
     more = graph("Add", years, one)
@@ -229,7 +229,7 @@ def _signed_logarithms(graph: Graph, values: str) -> str:
         graph("Sub", sizes, graph("Sub", ones, one)),
         graph("Sub", one, graph("Sub", ones, sizes)),
     )
-    # The power of two at or below: guessed by the logarithm, and corrected by one where that is wrong.
+    # The power of two at or below: guessed by the logarithm, and corrected by one if that is wrong.
     powers = graph("Floor", graph("Div", graph("Log", ones), graph.constant(np.log(2.0))))
     powers = _where_less(graph, ones, graph("Pow", two, powers), graph("Sub", powers, one), powers)
     more = graph("Add", powers, one)

@@ -21,7 +21,7 @@ class Graph:
         self._taken = set(taken)
 
     def input(self, name: str, kind: Any, shape: Sequence[str | int]) -> str:
-        """The name of a new input; it is changed where it is taken."""
+        """The name of a new input; it is changed if it is taken."""
         name = self._free(name)
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name

@@ -27,7 +27,7 @@ __all__ = ["RetiredSubject", "Subject", "SubjectRows", "retire_subject"]
 class Subject:
     """Who or what rows are of: a column of the definition that is a subject, and its text.
 
-    Raises :class:`DefinitionError` where the definition has no such column.
+    Raises :class:`DefinitionError` if the definition has no such column.
     """
 
     column: str

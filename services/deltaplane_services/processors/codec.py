@@ -215,7 +215,7 @@ class Codec:
     # Records of messages ---------------------------------------------------------------------------------------------
 
     def sample(self, name: str, event_time: int, label: str, row: _Row) -> Outgoing:
-        """The record of one sample: its features in order or, where the definition has columns, its cells by name.
+        """The record of one sample: its features in order or, if the definition has columns, its cells by name.
 
         Raises :class:`WireError` and :class:`RowsRefused` for what no message can hold.
         """

@@ -1,7 +1,7 @@
 """A history as the first tile of a live source: rows of a log that was written to a lake, up to a cut of that log.
 
 A worker that gets the source goes on at the cut, as if it had read all before. It knows no row of the history and no
-id, so that it could neither retire one nor tell that a later row replaces one; this is right only where it would not
+id, so that it could neither retire one nor tell that a later row replaces one; this is right only if it would not
 know them anyway, in a stream that keeps no rows.
 """
 
@@ -32,7 +32,7 @@ def begin_source(history: HistorySource, log: HistoryLog, cut: int, bounds: Sour
     """Make a history the first tile of its source, which goes on at offset ``cut``; False if it was there already.
 
     The history must hold each row of the log before the cut that the definition admits, once. Raises
-    :class:`HistoryRefused` where the stream keeps rows, rows were left out of the history, the log does not go on at
+    :class:`HistoryRefused` if the stream keeps rows, rows were left out of the history, the log does not go on at
     the cut, or the source has begun.
     """
     _check(history, cut, bounds)

@@ -102,7 +102,7 @@ class HistoryLog(Protocol):
 class HistorySource:
     """One history as a source of one stream; ``name`` is the hash of its file.
 
-    Raises :class:`HistoryRefused` where the history is of another stream, or the stream has no window for it.
+    Raises :class:`HistoryRefused` if the history is of another stream, or the stream has no window for it.
     """
 
     definition: StreamDefinition
@@ -139,7 +139,7 @@ class HistorySource:
     def publish(self, log: HistoryLog) -> bool:
         """Make the history a source; False if it was one already, and nothing is written then.
 
-        Raises :class:`HistoryRefused` where the source is somebody else's, was removed, or holds another history.
+        Raises :class:`HistoryRefused` if the source is somebody else's, was removed, or holds another history.
         """
         state = log.state(self.source)
         if self._holds(state):
@@ -172,7 +172,7 @@ class HistorySource:
 
         ``rows_of`` finds the rows in the table; ``gone``: those of the ids that the history never counted. Ids without
         a row are answered ``unknown``, those that are out already ``duplicate``, and change nothing. Raises
-        :class:`HistoryRefused` where the source holds another history.
+        :class:`HistoryRefused` if the source holds another history.
         """
         standing = self.standing(log)
         state, out = standing.state, standing.out | gone
@@ -188,7 +188,7 @@ class HistorySource:
         return {one: str(outcome) for one, outcome in outcomes.items()}
 
     def standing(self, log: HistoryLog) -> Standing:
-        """Where the history stands. Raises :class:`HistoryRefused` where the source does not hold it."""
+        """Where the history stands. Raises :class:`HistoryRefused` if the source does not hold it."""
         state = log.state(self.source)
         self.check_held(state)
         return self.standing_at(state, log.receipts(self.source))
@@ -196,7 +196,7 @@ class HistorySource:
     def standing_at(self, state: SourceState, receipts: Sequence[Receipt]) -> Standing:
         """Where the history stands at an accepted state, if these are the receipts of its source.
 
-        Raises :class:`HistoryRefused` where nobody can tell which ids are out.
+        Raises :class:`HistoryRefused` if nobody can tell which ids are out.
         """
         out = retired_ids_of(state, receipts, self.definition, self.statistics)
         version, followed = self.history.facts.get("version"), state.samples_position - self.history.partial.rows
@@ -214,8 +214,8 @@ class HistorySource:
         """Make the next version of the table a tile; the accepted state then.
 
         It has followed the version if this tile was accepted, or that of another process for the same version; and has
-        not if rows were retired meanwhile. Raises :class:`StateMismatch` where the version takes rows that never were
-        in, and :class:`HistoryRefused` where it is not the next one or somebody else has the source.
+        not if rows were retired meanwhile. Raises :class:`StateMismatch` if the version takes rows that never were
+        in, and :class:`HistoryRefused` if it is not the next one or somebody else has the source.
         """
         state = standing.state
         if standing.version is None or change.version != standing.version + 1:
@@ -367,7 +367,7 @@ def retired_ids_of(
 ) -> frozenset[str]:
     """The ids whose rows were taken out of a history that was ``published`` and is in ``state`` now.
 
-    The chain is walked from the state back to the tile that is the history. Raises :class:`HistoryRefused` where the
+    The chain is walked from the state back to the tile that is the history. Raises :class:`HistoryRefused` if the
     receipts of a tile are gone, or there are two answers.
     """
     tiles: defaultdict[int, defaultdict[_Link, set[str]]] = defaultdict(lambda: defaultdict(set))

@@ -53,7 +53,7 @@ class Published:
 class Feed:
     """Turns blocks of rows into records; a seeded generator chooses the rows to thin out and to retire.
 
-    ``rare``: the positive class where rows are thinned out.
+    ``rare``: the positive class if rows are thinned out.
     """
 
     def __init__(self, definition: StreamDefinition, options: ReplayOptions, rare: str | None = None) -> None:

@@ -39,10 +39,10 @@ def by_row(definition: StreamDefinition, options: ReplayOptions) -> bool:
 
 
 def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str]:
-    """What keeps the rows of a replay from being published together, each with what to do; none where they can be.
+    """What keeps the rows of a replay from being published together, each with what to do; none if they can be.
 
     Ids of the file's own may come twice, and a retirement comes between two rows: then each row is a record. So it is
-    where somebody watches the stream go by at a speed of its own.
+    if somebody watches the stream go by at a speed of its own.
     """
     windows, automatic = definition.nested_windows.windows, definition.automatic
     several_c = automatic and len(windows) == 1
@@ -68,7 +68,7 @@ ROWS_ALONE = 1000
 
 
 def slow_from_the_start(definition: StreamDefinition, options: ReplayOptions) -> str | None:
-    """What to tell whoever replays row by row and will wait long for it; None where that is not known beforehand.
+    """What to tell whoever replays row by row and will wait long for it; None if that is not known beforehand.
 
     Whoever asked for a speed waits for that, and not for us.
     """

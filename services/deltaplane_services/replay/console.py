@@ -47,7 +47,7 @@ SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "
 
 
 class Console:
-    """Prints to standard output, or to standard error where that is needed for something else."""
+    """Prints to standard output, or to standard error if that is needed for something else."""
 
     def __init__(self, *, to_error: bool) -> None:
         # What stood in a file is shown as text and never read as markup.

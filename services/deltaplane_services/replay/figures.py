@@ -70,7 +70,7 @@ def _headline(result: ReplayResult, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alarms_per_day(result: ReplayResult) -> float:
-    """False alarms by event time; NaN where rows have none, or those of before came in another run."""
+    """False alarms by event time; NaN if rows have none, or those of before came in another run."""
     first, last = result.first_event_time_milliseconds, result.model.watermark
     if result.positive is None or first is None or last <= first or result.options.continues:
         return NAN
@@ -112,7 +112,7 @@ def _top(curve: ScoreCurve) -> list[dict[str, Any]]:
 
 
 def said_of(result: ReplayResult) -> list[str]:
-    """What whoever reads the first figure alone would miss, in words."""
+    """Cautions about the first figure: what somebody would miss who read it alone."""
     served = result.yardsticks.served
     names = BASELINES | ({} if served is None else {"last_label": "the last label that had come"})
     named = {names[name]: one for name, one in _scores_of_baselines(result).items()}
@@ -130,7 +130,7 @@ def cells_of(scores: Confusion) -> list[dict[str, Any]]:
 
 
 def _served(result: ReplayResult) -> dict[str, Any] | None:
-    """What was predicted of rows when they came, if their labels came late; None where they came with them."""
+    """What was predicted of rows when they came, if their labels came late; None if they came with them."""
     served = result.yardsticks.served
     if served is None:
         return None
@@ -146,7 +146,7 @@ def _scores_of_baselines(result: ReplayResult) -> dict[str, Confusion]:
 
 
 def _baselines(result: ReplayResult) -> dict[str, Any] | None:
-    """What the same rows score without a model that goes on learning; None where that is not known."""
+    """What the same rows score without a model that goes on learning; None if that is not known."""
     if not result.yardsticks.knows_rows:
         return None
     tables: dict[str, Any] = {

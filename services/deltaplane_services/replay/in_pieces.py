@@ -76,13 +76,13 @@ class Use:
 
 
 class Engine(Protocol):
-    """What does the work. It knows the table, its definition and its pieces, and is a context manager."""
+    """Sums and replays the pieces of a table, whose definition it knows; a context manager."""
 
     def sum(self) -> tuple[list[PieceFacts], Partial]:
         """(the facts of each piece, what all add up to but for the statistics); sums stay where the engine is."""
 
     def replay(self, uses: Sequence[Use]) -> list[tuple[Mapping[str, Any], Statistics | None]]:
-        """What came of each job in plain values, and the statistics at its end where it asks for them."""
+        """The result of each job in plain values, and the statistics at its end if it asks for them."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -99,7 +99,7 @@ OpenEngine = Callable[[LakeTable, ColumnsOfTable], tuple[Engine, list[Piece]]]
 
 @dataclass(frozen=True)
 class ReplayedInPieces:
-    """What came of it: ``scores`` as of one replay, the plane of the live rows, and what was refused, by its kind.
+    """The result: ``scores`` as of one replay, the plane of the live rows, and what was refused, by its kind.
 
     ``rows`` could be read. ``refusal``: why the live rows have no plane. ``positive`` is the class whose recall is the
     sensitivity. ``again``: pieces that were replayed twice, for want of a plane of their own at first.

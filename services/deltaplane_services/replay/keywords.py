@@ -1,6 +1,4 @@
-"""What is said of a replay by name, as the command and Python say it: the options of the one are the keywords of the
-other, and one place makes the same run of both.
-"""
+"""The run that is asked for by options of the command or keywords in Python, which have the same names."""
 
 from __future__ import annotations
 
@@ -92,7 +90,7 @@ class Keywords(TypedDict, total=False):
 
 
 FILL_IN = "median"
-"""What ``missing`` says where rules are to fill in what is missing, even if all first rows are numbers."""
+"""What ``missing`` says if rules are to fill in what is missing, even if all first rows are numbers."""
 
 _OF_THE_FILE = (
     *("features", "rename", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),

@@ -23,7 +23,7 @@ PIECES_OF_A_PROCESS = 4
 
 
 def cut(files: int, most: int) -> list[Piece]:
-    """So many files in up to ``most`` pieces of nearly as many files each."""
+    """Up to ``most`` pieces with nearly as many of the ``files`` each."""
     count = max(1, min(files, most))
     bounds = [piece * files // count for piece in range(count + 1)]
     return [Piece(first, end) for first, end in itertools.pairwise(bounds)]
@@ -67,7 +67,7 @@ class _LocalEngine:
         return Job(number, {"job": "whole", "path": str(file.path), "name": file.name, "hashes": False})
 
     def replay(self, uses: Sequence[Use]) -> list[tuple[Mapping[str, Any], Statistics | None]]:
-        """What came of each job; only as many sums are written at a time as there are processes for."""
+        """The result of each job; only as many sums are written at a time as there are processes for."""
         found: dict[int, tuple[Mapping[str, Any], Statistics | None]] = {}
         for key, (head, parts) in self._processes.results(self._replay(at, use) for at, use in enumerate(uses)):
             assert isinstance(key, int), "jobs on pieces have their numbers"

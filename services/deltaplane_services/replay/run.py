@@ -103,7 +103,7 @@ def replay(
 
     With ``saved`` the file is what comes behind the rows of that replay, whose logs the pipeline goes on with.
 
-    Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
+    Raises :class:`DeltaplaneError` with a message for the user if the file or the options cannot be used. An
     interrupt (Ctrl-C, SIGTERM) ends the replay early, after the chunk that is in work, with the result so far; a second
     one ends it at once, without a result.
     """
@@ -428,12 +428,12 @@ class _Run:
 
 
 def _as_line(sample_id: str) -> str:
-    """An id as one line: as it is, or in JSON where it would not be one line of printable text."""
+    """An id as one line: as it is, or in JSON if it would not be one line of printable text."""
     return sample_id if sample_id.isprintable() and not sample_id.startswith('"') else json.dumps(sample_id)
 
 
 def _line_number(letter: DeadLetter, published: Published) -> int:
-    """The line of the file that a dead letter is about; 0 where it is about no line."""
+    """The line of the file that a dead letter is about; 0 if it is about no line."""
     for batch in published.batches:
         if letter.topic == SAMPLES and letter.partition == batch.partition and letter.row is not None:
             return int(batch.line_numbers[letter.row])

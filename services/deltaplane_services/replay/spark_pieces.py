@@ -71,7 +71,7 @@ class _SparkEngine:
         return [PieceFacts(row["rows"], row["slots"]) for row in found], total
 
     def replay(self, uses: Sequence[Use]) -> list[tuple[Mapping[str, Any], Statistics | None]]:
-        """What came of each job."""
+        """The result of each job."""
         if not uses:
             return []
         asked: dict[int, list[tuple[int, int]]] = {}

@@ -216,7 +216,7 @@ def plain_summary(result: ReplayResult) -> dict[str, Any]:
 
 
 def write_json(result: ReplayResult, to: str) -> None:
-    """Write the summary to a file, or to standard output where ``to`` is ``-``."""
+    """Write the summary to a file, or to standard output if ``to`` is ``-``."""
     text = json_text(plain_summary(result)) + "\n"
     if to == "-":
         sys.stdout.write(text)

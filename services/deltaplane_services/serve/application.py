@@ -1,4 +1,4 @@
-"""The server of answers: routes, bounds, and what is said where there is no answer.
+"""The server of answers: routes, bounds, and what is said if there is no answer.
 
 Everything that a stranger may make long is bounded: the bytes of a body, the rows of a batch, the requests at once, the
 time that a body may take to come and that a request may wait for a newer model. What is beyond is refused with a
@@ -195,7 +195,7 @@ class _Server:
         return b"".join(parts)
 
     async def _model_for(self, asked: Question) -> Served:
-        """The newest model, once it is as new as was asked for. Raises :class:`BadQuestion` where it does not come."""
+        """The newest model, once it is as new as was asked for. Raises :class:`BadQuestion` if it does not come."""
         bounds = self._bounds
         patience = bounds.wait_seconds if asked.wait_seconds is None else asked.wait_seconds
         until = time.monotonic() + min(patience, bounds.most_wait_seconds)

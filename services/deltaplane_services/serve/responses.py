@@ -15,7 +15,7 @@ from deltaplane_services.serve.questions import BadQuestion, Question
 __all__ = ["OUTPUTS", "model_metadata", "plain_answer", "server_metadata", "tensor_answer"]
 
 OUTPUTS = ("class", "decision", "probability")
-"""Tensors of an answer. The last is left out where the model knows no probabilities yet."""
+"""Tensors of an answer. The last is left out if the model knows no probabilities yet."""
 
 _SHOWN = 3
 
@@ -43,7 +43,7 @@ def plain_answer(
 def tensor_answer(
     served: Served, definition: StreamDefinition, answers: Answers, asked: Question, stale: str | None
 ) -> dict[str, Any]:
-    """The outputs that were asked for. Raises :class:`BadQuestion` where a row has no answer: tensors have no gaps."""
+    """The outputs that were asked for. Raises :class:`BadQuestion` if a row has no answer: tensors have no gaps."""
     if refusals := answers.refusals:
         shown = "; ".join(f"row {row}: {reason}" for row, reason in islice(refusals.items(), _SHOWN))
         more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""

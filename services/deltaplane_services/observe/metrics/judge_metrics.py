@@ -35,7 +35,7 @@ class JudgeMetrics(ServiceMetrics):
         self._seen = (self._classes, Confusion(), Confusion())
 
     def judged(self, count: int) -> None:
-        """So many predictions had their label."""
+        """Count predictions whose labels have come."""
         self.took(count)
 
     def turn(self, processor: JudgeProcessor, *, caught_up: bool) -> None:
@@ -66,5 +66,5 @@ class JudgeMetrics(ServiceMetrics):
 
 
 def _gmean(scores: Confusion) -> float:
-    """That of all classes; with one in the truth there is nothing between classes to measure."""
+    """The G-mean over all classes; NaN if the truth has fewer than two, since it measures balance between classes."""
     return gmean(scores) if len(scores.truths()) > 1 else math.nan

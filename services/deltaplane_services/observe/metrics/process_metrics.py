@@ -96,11 +96,11 @@ class ServiceMetrics:
         self._refusals.refused(letter for letter in letters if letter is not None)
 
     def without_letter(self, kinds: Mapping[str, int]) -> None:
-        """So many of each kind were refused, and have no dead letter of their own."""
+        """Count refusals that have no dead letter of their own, by kind."""
         self._refusals.without_letter(kinds)
 
     def took(self, count: int) -> None:
-        """So many rows, retirements, queries or deltas came and were not refused."""
+        """Count rows, retirements, queries or deltas that came and were not refused."""
         self._refusals.saw(count)
 
     def _say_refusals(self, *, last: bool = False) -> None:
@@ -113,7 +113,7 @@ class ServiceMetrics:
         self._say_refusals(last=True)
 
     def lags(self, lags: Mapping[tuple[str, int], int]) -> None:
-        """How many records are still to be read, by topic (without the stream's prefix) and partition."""
+        """Set the number of records still to be read, by topic (without the stream's prefix) and partition."""
         self._lags = dict(lags)
 
     def look_at_lags(self, look: Callable[[], Mapping[tuple[str, int], int]]) -> None:
@@ -123,23 +123,23 @@ class ServiceMetrics:
             self.lags(look())
 
     def unsafe_topics(self, unsafe: Mapping[str, int]) -> None:
-        """How many settings of each topic may cost rows; told from a thread of its own."""
+        """Set the number of settings of each topic that may cost rows; called from another thread."""
         self._unsafe = dict(unsafe)
 
     def saw_version(self, version: int) -> None:
-        """The version of a model that this process has seen."""
+        """Take note of the version of a model that this process has seen."""
         self._seen_version = max(self._seen_version, version)
 
     def refused_model(self) -> None:
-        """A record of the models topic was passed over: it is no model that this stream can have."""
+        """Count a record of the models topic that is passed over: it is no model that this stream can have."""
         self._refused_models += 1
 
     def silent(self, why: str | None) -> None:
-        """Nothing comes of a log that goes on, and the loop waits until it is found out why; None: it is found out."""
+        """Take note that a client delivers nothing, though its log goes on, and why; None: that is over."""
         self._silence, self._turned = why, self._clock()
 
     def passed_over(self, topic: str) -> None:
-        """A batch of a topic, with the stream's prefix, is passed over, since no client reads it."""
+        """Count a batch of a topic, with the stream's prefix, that is passed over, since no client reads it."""
         topic = topic.removeprefix(f"{self._stream}.")
         # Replaced, never changed: another thread may be at it.
         self._silent_batches = {**self._silent_batches, topic: self._silent_batches.get(topic, 0) + 1}
@@ -154,7 +154,7 @@ class ServiceMetrics:
         return State(good=True, why=f"{self._role}: the loop turned {silent:.1f} s ago")
 
     def ready(self) -> State:
-        """Whether the service does its work; not if its loop hangs, or nothing comes of a log that goes on."""
+        """Whether the service does its work: its loop does not hang, and its client delivers what its logs have."""
         alive = self.alive()
         if alive.good and (why := self._silence) is not None:
             return State(good=False, why=f"{self._role}: {why}; looking for a batch that no client reads")

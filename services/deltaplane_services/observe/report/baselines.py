@@ -27,14 +27,14 @@ _NAMES = {
 
 
 def baseline_name(run: Run, name: str) -> str:
-    """What a baseline is called: a label of the row before is not known where labels come late."""
+    """What a baseline is called: a label of the row before is not known if labels come late."""
     if name == "last_label" and run.label_delay is not None:
         return "the last label that had come"
     return _NAMES.get(name, name)
 
 
 def ends(run: Run, measure: str) -> str:
-    """The interval of a measure in words; nothing where it has none."""
+    """The interval of a measure in words; nothing if it has none."""
     low, high = run.intervals.get(measure, (math.nan, math.nan))
     return f"{cell(low)} to {cell(high)}" if math.isfinite(low) and math.isfinite(high) else ""
 

@@ -39,7 +39,7 @@ CLASSES_IN_ONE_PLOT = 4
 MOST_FEATURES = 8
 
 USUAL_SHARE = 0.99
-"""Of weights and shifts: where the rest are several times as large, they do not set the scale."""
+"""Of weights and shifts: if the rest are several times as large, they do not set the scale."""
 
 WITHIN_THE_STRIP = 5.0
 """The largest shift in deviations that is drawn whole, however rare it is: what one looks for is a peak."""
@@ -87,7 +87,7 @@ def gmeans(run: Run, *, lately: bool) -> Floats:
 
 
 def stream_table(run: Run, columns: dict[str, Floats], digits: Mapping[str, int] | None = None) -> Table:
-    """Columns along the stream: the rows, the time where there is one, and the values.
+    """Columns along the stream: the rows, the time if there is one, and the values.
 
     ``digits``: column to its digits after the point; 4 for a column without any.
     """
@@ -236,7 +236,7 @@ def _weights(run: Run) -> Chart:
 
 
 def _drift(run: Run) -> list[Chart]:
-    """A strip for each of the features that shift most; nothing where nobody has looked."""
+    """A strip for each of the features that shift most; nothing if nobody has looked."""
     number = max((len(span.shift) for span in run.spans), default=0)
     if not number:
         return []

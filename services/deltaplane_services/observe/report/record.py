@@ -34,8 +34,8 @@ class Span:
     """One point of the series: samples ``rows_from`` to ``rows_to``, and the model at their end.
 
     ``gmean`` and ``recalls`` are of these samples alone, ``lately_gmean`` and ``lately_recalls`` of those and some
-    before them. ``time_milliseconds`` is None where the stream has no event times. ``weights``: a class to the weights
-    of the plane that has it on its positive side; ``deviations``: those of the features over the live rows, None where
+    before them. ``time_milliseconds`` is None if the stream has no event times. ``weights``: a class to the weights
+    of the plane that has it on its positive side; ``deviations``: those of the features over the live rows, None if
     they are not known. ``blend``: in the automatic mode the shares of the plane, by the kind
     of choice (windows, C, weightings, cuts) and by the choice.
     """
@@ -56,12 +56,12 @@ class Span:
     lately: Mapping[str, float] = field(default_factory=dict)
     """Precision, sensitivity, kappa false alarms per 1,000 rows, and the G-mean as served, lately; NaN if unknown."""
     shift: tuple[float, ...] = ()
-    """Of the features lately from as many rows before, in deviations; NaN where unknown, none where nobody has it."""
+    """Of the features lately from as many rows before, in deviations; NaN if unknown, none if nobody has it."""
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """One refused row; the line is None where it is not known."""
+    """One refused row; the line is None if it is not known."""
 
     line: int | None
     kind: str
@@ -70,7 +70,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class RefusalReason:
-    """Rows that were refused for one reason, and what cures it; empty where nothing is known to."""
+    """Rows that were refused for one reason, and what cures it; empty if nothing is known to."""
 
     rows: int
     reason: str
@@ -122,7 +122,7 @@ class Run:
     headline: tuple[str, float] | None = None
     served: Mapping[str, float] = field(default_factory=dict)
     refusal_reasons: tuple[RefusalReason, ...] = ()
-    """Rows and measures of what was predicted when rows came whose labels came late; none where they came with them."""
+    """Rows and measures of what was predicted when rows came whose labels came late; none if they came with them."""
     data: str | None = None
     falls: tuple[FallTold, ...] = ()
     drifts: tuple[DriftTold, ...] | None = None
@@ -146,7 +146,7 @@ class Run:
 
     @property
     def label_delay(self) -> str | None:
-        """How late labels came, as ``--label-delay`` had it; None where they came with their rows."""
+        """How late labels came, as ``--label-delay`` had it; None if they came with their rows."""
         delay = self.settings.get("label_delay")
         return None if delay is None else str(delay)
 
@@ -175,7 +175,7 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """The run that ``replay --json`` wrote to a file. Raises :class:`ReportError` where it is no such file."""
+    """The run that ``replay --json`` wrote to a file. Raises :class:`ReportError` if it is no such file."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

@@ -69,7 +69,7 @@ def _late(run: Run) -> str:
 
 
 def _agreement(run: Run) -> Iterator[_Tile]:
-    """What is defined for any number of classes, and is near 0 for a guess whatever their ratio."""
+    """Tiles of measures that are defined for any number of classes, and near 0 for a guess whatever their ratio."""
     yield _of(run, "Cohen's kappa", "kappa", "agreement beyond that of chance; 0 is chance")
     yield _of(run, "Matthews correlation", "matthews", "of truth and prediction; 0 is chance")
 

@@ -98,7 +98,7 @@ class Scrape:
         return self.series.get(name, ())
 
     def value(self, name: str, **labels: str) -> float | None:
-        """The value of the one series of this name with these labels, or None where there is none."""
+        """The value of the one series of this name with these labels, or None if there is none."""
         for found, value in self.of(name):
             if all(found.get(label) == wanted for label, wanted in labels.items()):
                 return value
@@ -115,7 +115,7 @@ class Scrape:
 
 @dataclass(frozen=True)
 class Silence:
-    """Nothing to be had from there, and why. ``stranger``: there is an answer, of something that is no service."""
+    """Why there is no answer of a service at an address. ``stranger``: something answers that is no service."""
 
     why: str
     stranger: bool = False
@@ -125,7 +125,7 @@ class Silence:
 class Gathering:
     """One round of asking. ``at`` is the time of day, in seconds since 1970; ``asked_at`` is monotonic.
 
-    ``shown`` is what each address is called: as it was given, and with the machine where that stands for several.
+    ``shown`` is what each address is called: as it was given, and with the machine if it stands for several.
     """
 
     at: float
@@ -225,7 +225,7 @@ def parse(text: str) -> dict[str, list[Series]]:
 
 
 def read_metrics(text: str) -> dict[str, list[Series]] | Silence:
-    """As :func:`parse`, or why this is no page of a service of ours. Raises ValueError where it is none at all."""
+    """As :func:`parse`, or why this is no page of a service of ours. Raises ValueError if it is none at all."""
     series = parse(text)
     if metric_names.BUILD.name not in series:
         return Silence("its metrics are not Deltaplane's", stranger=True)
