@@ -57,14 +57,14 @@ ROWS_OF_A_MARK = 3
 """A value in fewer rows than this does not repeat."""
 
 MARKS_OF_A_FEATURE = 4
-"""Where more values than this would be marks, the feature just has few values, and large ones."""
+"""If more values than this would be marks, the feature just has few values, and large ones."""
 
 FINEST_SHARE_OF_A_SPREAD = 2.0**-8
 """A step is widened for values out of proportion up to this share of the typical distance from the median. Rounding to
 it adds a millionth to a variance."""
 
 ROWS_THAT_TELL = 10
-"""Where fewer rows were seen, that all values are whole, or multiples of some power of two, may be chance: the step is
+"""If fewer rows were seen, that all values are whole, or multiples of some power of two, may be chance: the step is
 not coarsened for it."""
 
 SINGLE_VALUE_BITS = 16
@@ -110,7 +110,7 @@ ZONE_MINUTES = 18 * 60
 """How far a zone may be from UTC; the farthest there is has 14 hours."""
 
 CLASSES = 1024
-"""Classes of a stream. Each has its own Gram matrix, in every window. Where classes are open, a partition admits so
+"""Classes of a stream. Each has its own Gram matrix, in every window. If classes are open, a partition admits so
 many labels or, if that is fewer, as many as fit a message."""
 
 CALIBRATED_CLASSES = 128
@@ -140,7 +140,7 @@ EVENT_TIME_MILLISECONDS = 2**61
 allowed (below this, too), cannot overflow int64."""
 
 SKEW_SHARE = 10
-"""Where a definition does not say otherwise, an event time may be ahead of the log by the shortest window over this: a
+"""If a definition does not say otherwise, an event time may be ahead of the log by the shortest window over this: a
 clock that is so far ahead ends everybody's windows early by a tenth at most."""
 
 SHORTEST_SKEW_MILLISECONDS = 5_000

@@ -100,7 +100,7 @@ class SampleProducer:
     ) -> None:
         """Publish one sample: its features in the definition's order, or a dictionary of the columns of its table.
 
-        ``event_time`` is a datetime with a zone, or milliseconds since the epoch. Where the definition has
+        ``event_time`` is a datetime with a zone, or milliseconds since the epoch. If the definition has
         ``[columns]``, the cells of a dictionary travel as they are, and the worker encodes them. Without, they are the
         features by name.
 

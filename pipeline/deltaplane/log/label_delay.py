@@ -1,6 +1,6 @@
 """When labels come that come late: so many rows after their own row, or a span of event time after it.
 
-The problem: test-then-train learns a row as soon as it has been predicted. Where the label comes weeks later, the plane
+The problem: test-then-train learns a row as soon as it has been predicted. If the label comes weeks later, the plane
 that predicts a row knows nothing of those weeks, and figures that pretend otherwise flatter. So rows wait here, in the
 order in which they came: what is learned in the end is the same rows in the same order, whatever the delay.
 """

@@ -56,7 +56,7 @@ def _refuse(what: str, why: str) -> None:
 def leaving_piece(definition: StreamDefinition, slots: Sequence[int], at: int) -> int:
     """The piece from whose beginning on rows leave the window while piece ``at`` is replayed.
 
-    ``slots`` are the rows admitted before each piece, ascending. Where no row ever leaves it is piece 0.
+    ``slots`` are the rows admitted before each piece, ascending. If no row ever leaves, it is piece 0.
     """
     return max(0, bisect.bisect_right(slots, _first_slot(definition, slots[at]), hi=at + 1) - 1)
 
@@ -72,7 +72,7 @@ def _first_slot(definition: StreamDefinition, slots: int) -> int:
 class PieceStart:
     """Where a piece begins: after ``slots`` admitted rows, of which those before ``left`` are not in ``statistics``.
 
-    ``left`` is not beyond the first slot inside the window. Where a window is endless it is 0.
+    ``left`` is not beyond the first slot inside the window. If a window is endless, it is 0.
     """
 
     slots: int

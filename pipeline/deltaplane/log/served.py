@@ -1,6 +1,6 @@
 """What was predicted when people asked, held against labels when they come: quality as it was served.
 
-The problem: the scores of a worker are of rows that it learns, by the model that there is then. Where labels come days
+The problem: the scores of a worker are of rows that it learns, by the model that there is then. If labels come days
 after a prediction, that model is days newer than the one that answered, and its scores flatter.
 
 How it is solved: the class of each answer is kept until a sample of the same id brings the label. Only what is kept can

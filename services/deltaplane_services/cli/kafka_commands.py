@@ -280,7 +280,7 @@ def model_show(
     """The live model as a table: its features, those with the largest weights first.
 
     Weights are standardized: times the deviation of the feature over the live rows, which takes reading checkpoints and
-    the deltas since. Where that cannot be had, they are raw, and the reason is said.
+    the deltas since. If that cannot be had, they are raw, and the reason is said.
     """
     from deltaplane.errors import DeltaplaneError
     from deltaplane_services.operations.model_listing import live_deviations, newest_model, print_model

@@ -238,7 +238,7 @@ class FigureOptions:
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """Where it runs on Kafka, if it does."""
+    """The cluster that a replay on Kafka runs on, and how it runs there."""
 
     panel: ClassVar[str] = "On Kafka"
 

@@ -46,7 +46,7 @@ class KeptLetter:
         letter = self.letter
         whole = len(letter.value or b"") == letter.size and letter.row is None
         whole = whole and not any(name == UNREADABLE for name, _ in self.headers)
-        # Of a batch that no client reads, a letter has words of ours.
+        # The letter of a batch that no client reads holds words of ours, and not its bytes.
         words = letter.value in (STAND_IN, NOT_READ)
         return whole and not words and not letter.rest and len(letter.key or b"") < limits.DEAD_LETTER_BYTES
 

@@ -76,7 +76,7 @@ class SubjectRows:
         for record in records:
             rows = self._codec.subjects(record, self._subject.column)
             if isinstance(rows, Undecodable):
-                continue  # No worker has learned of it either.
+                continue  # No worker could read it, so none has learned its rows.
             self.without_names += not rows
             for sample_id, text in rows:
                 if text == self._subject.value:

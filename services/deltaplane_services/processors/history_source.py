@@ -56,7 +56,7 @@ FOLLOWED = "followed"
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a history stands that is a source: its accepted ``state``, and the ids whose rows are ``out`` of it.
+    """The position of a history that is a source: its accepted ``state``, and the ids whose rows are ``out`` of it.
 
     ``followed``: how many versions of its table it has followed since it was computed; ``version``: the newest of
     these, or that of the history; None if its table has no versions.
@@ -188,13 +188,13 @@ class HistorySource:
         return {one: str(outcome) for one, outcome in outcomes.items()}
 
     def standing(self, log: HistoryLog) -> Standing:
-        """Where the history stands. Raises :class:`HistoryRefused` if the source does not hold it."""
+        """The position of the history. Raises :class:`HistoryRefused` if the source does not hold it."""
         state = log.state(self.source)
         self.check_held(state)
         return self.standing_at(state, log.receipts(self.source))
 
     def standing_at(self, state: SourceState, receipts: Sequence[Receipt]) -> Standing:
-        """Where the history stands at an accepted state, if these are the receipts of its source.
+        """The position of the history at an accepted state, if these are the receipts of its source.
 
         Raises :class:`HistoryRefused` if nobody can tell which ids are out.
         """
@@ -376,7 +376,7 @@ def retired_ids_of(
         link = _Link(receipt.writer, receipt.digest_before, end, receipt.outcome == FOLLOWED)
         tiles[receipt.sequence][link].add(receipt.id)
     rows = sum(published.counts(definition.nested_windows.longest).values())
-    # With its table, a history may come to the digest of its beginning again, and never to its positions.
+    # A history that follows its table may have the digest of its beginning again, but never the same positions.
     begin = _End(published.digest(definition.data_fingerprint), rows, 0)
     at = _End(state.statistics.digest(definition.data_fingerprint), state.samples_position, state.retirements_position)
     out, sequence = frozenset[str](), state.sequence

@@ -83,7 +83,7 @@ def inferred_of(table: Mapping[str, Cells], labels: Sequence[str] | None, said: 
     try:
         inferred = infer(table, labels, said)
     except DefinitionError:
-        # Where no column is left, such columns are often why.
+        # If no column is left, such columns are often why.
         _check_forms([name for name in table if not said.features or name in said.features], table, said, MISSING)
         raise
     numbers = {one.column for one in inferred.decisions if isinstance(one.rule, NumberRule | TimeRule)}

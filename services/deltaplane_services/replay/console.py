@@ -64,7 +64,7 @@ class Console:
             TextColumn("imbalance {task.fields[ratio]}"),
             TimeElapsedColumn(),
         )
-        # Where nobody looks there is nothing to show, and a closed pipe must not end the run.
+        # If nobody looks, there is nothing to show, and a closed pipe must not end the run.
         blind = quiet or not self._console.is_terminal
         bar = Progress(
             *columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS, disable=blind

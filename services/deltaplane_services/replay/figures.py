@@ -118,7 +118,7 @@ def said_of(result: ReplayResult) -> list[str]:
     named = {names[name]: one for name, one in _scores_of_baselines(result).items()}
     if served is None:
         return cautions(result.model.scores, result.positive, named)
-    # Baselines know what had come when rows did, as whoever served them; not what is known when rows are learned.
+    # Baselines know the labels that had come when a row was served, and not those that had come when it was learned.
     return [f"as served, {text}" for text in cautions(served, result.positive, named)]
 
 

@@ -1,6 +1,6 @@
 """A replay of a table in pieces, by processes of this machine or by Spark: its scores are those of one replay.
 
-Two passes: what the pieces add up to, and then each piece, begun with the sum of those before it. Where the rows of a
+Two passes: what the pieces add up to, and then each piece, begun with the sum of those before it. If the rows of a
 piece came when no plane could be solved for, they wait for the last good plane before them, and are replayed again in
 one go with the pieces from there on.
 """

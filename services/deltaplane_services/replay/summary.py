@@ -206,7 +206,7 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
 
 def _served_lately(points: Sequence[Point]) -> float | None:
     served = sum((point.gathered for point in points), Gathered(served=Confusion())).served
-    # With one class in the truth there is nothing between classes to measure.
+    # With one class in the truth there is no balance between classes to measure.
     return None if served is None or len(served.truths()) < 2 else confusion.gmean(served)
 
 

@@ -88,7 +88,7 @@ def figure(chart: Chart) -> Element:
         element("summary", "The values as a table"),
         table(chart.table, name=f"{chart.title}, values", low=not chart.panels),
     )
-    # What the arrow keys have come to, for whoever hears the page.
+    # The point that the arrow keys have reached, read aloud by screen readers.
     said = element("output", class_="said") if chart.panels else None
     kind = "card along" if chart.panels else "card"
     return element("figure", caption, _legend(chart.legend), plot, said, values, class_=kind, id=f"chart-{chart.name}")
@@ -131,7 +131,7 @@ def _file_name(source: str) -> str:
 
 
 def _about(run: Run) -> str:
-    # A stream of which nobody has said the name is called stream.
+    # A stream that nobody has named is called "stream", which needs no word before it.
     named = run.stream if run.stream.startswith("stream") else f"stream {run.stream}"
     parts = [named, f"{run.rows:,} rows", f"{len(run.features):,} features"]
     parts += [f"window {', '.join(run.windows)}", f"{sum(run.counts.values()):,} rows live"]

@@ -218,7 +218,7 @@ def parse(text: str) -> dict[str, list[Series]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = {name: plain(value) for name, value in sample.labels.items()}
-            # A whole number of hundreds of digits is one, too.
+            # A whole number may have hundreds of digits, and is then beyond any float.
             if abs(sample.value) <= sys.float_info.max:
                 found.setdefault(sample.name, []).append((labels, float(sample.value)))
     return found
