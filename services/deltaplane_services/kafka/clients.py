@@ -188,14 +188,16 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
 
     return IntakeClients(
         consumer=lambda: _member(settings, "site", INTAKES, settings.knobs.instance, {"enable.partition.eof": True}),
-        publisher=lambda: _made(lambda given: Publisher(given, name, on_delivered, most, announced), out, "site"),
+        party=_party(settings, "site", INTAKES),
+        site=ClusterClients(
+            publisher=lambda: _made(lambda given: Publisher(given, name, on_delivered, most, announced), out, "site"),
+            reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
+            watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
+        ),
         users_reader=lambda: _made(lambda given: LogReader(given, "", headers_of), properties, "site"),
-        reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
-        watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
         rows=rows,
         query_publisher=lambda: publisher(settings, "central", on_delivered),
         registry=registry_properties(settings.knobs),
-        party=_party(settings, "site", INTAKES),
     )
 
 

@@ -32,12 +32,13 @@ from deltaplane_services.intake.waiting_rows import StoreFault, WaitingRows
 from deltaplane_services.kafka.log import LogReader, record_of
 from deltaplane_services.kafka.log_errors import LogUnavailable, is_end, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Principal
+from deltaplane_services.kafka.membership import Principal
 from deltaplane_services.kafka.publishing import DeliveryFailed, Publisher, Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
 from deltaplane_services.kafka.scorer_loop import headers_of
+from deltaplane_services.kafka.service_clients import ClusterClients
 from deltaplane_services.kafka.service_loop import ServiceLoop
-from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
+from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
 from deltaplane_services.kafka.unpacking import does_not_unpack
 from deltaplane_services.observe.metrics import IntakeMetrics
 from deltaplane_services.processors.messages import QUERIES, SAMPLES, Output, Record
@@ -48,10 +49,6 @@ logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 1.0
 """Seconds between two commits of the stores. What was read since is read again after a crash, and not sent again."""
-
-_LAG_SECONDS = 1.0
-"""Seconds between two looks at how far the readers are behind. Each look waits for the client's own thread, so that one
-after every turn would take a good part of the turn."""
 
 ASK_SECONDS = 0.5
 """Seconds between two questions to a schema registry that does not answer."""
@@ -71,20 +68,19 @@ class RecordsGone(DeltaplaneError):
 class IntakeClients:
     """Functions that make the clients of an intake, all on the site's cluster.
 
-    ``users_reader`` reads topics by their whole names, ``reader`` those of the stream, with headers. ``watch`` looks
-    after the users' topics. ``rows`` opens the store of a partition. ``registry``: properties of the client of a schema
+    ``consumer`` makes the member of its group, and ``party`` says who that is to the brokers. The reader of ``site``
+    reads topics of the stream, with headers, and its watch looks after the users' topics; ``users_reader`` reads these,
+    by their whole names. ``rows`` opens the store of a partition. ``registry``: properties of the client of a schema
     registry. ``query_publisher`` publishes on the central cluster.
     """
 
     consumer: Callable[[], Consumer]
-    publisher: Callable[[], Publisher]
+    party: Principal
+    site: ClusterClients
     users_reader: Callable[[], LogReader]
-    reader: Callable[[], LogReader]
-    watch: Callable[[], TopicWatch]
     rows: Callable[[int], WaitingRows]
     query_publisher: Callable[[], Publisher]
-    registry: Mapping[str, Any] = field(default_factory=dict)
-    party: Principal = ANYBODY
+    registry: Mapping[str, Any]
 
 
 @dataclass
@@ -119,7 +115,7 @@ class IntakeService(ServiceLoop):
         super().__init__(
             watch or IntakeMetrics(definition),
             Recoveries.of_worker(clients.party),
-            lambda: Publishers.of_one(clients.publisher()),
+            lambda: Publishers.of_one(clients.site.publisher()),
         )
         self._definition, self._intake, self._name, self._clients = definition, intake, name, clients
         self._accept_gaps = accept_gaps
@@ -127,7 +123,7 @@ class IntakeService(ServiceLoop):
         self._reader = RecordReader(definition, intake, clients.registry)
         # Records that came while a registry did not answer.
         self._unread: list[Record] = []
-        self._topics = clients.watch()
+        self._topics = clients.site.watch()
         for _ in range(ATTEMPTS):
             self._topics.ask_now(ANSWER_SECONDS)
             # A broker that has just died may be asked first; another one answers.
@@ -138,7 +134,6 @@ class IntakeService(ServiceLoop):
         self._at_work: dict[int, _AtWork] = {}
         self._waiting: list[int] = []
         self._must_follow, self._committed = False, time.monotonic()
-        self._look_at = float("-inf")
         self._samples = f"{definition.name}.{SAMPLES}"
         self._open_readers()
         self._queries = clients.query_publisher() if intake.queries else None
@@ -148,7 +143,7 @@ class IntakeService(ServiceLoop):
         self._member.join()
 
     def _open_readers(self) -> None:
-        self._own = self._clients.reader()
+        self._own = self._clients.site.reader()
         self._events = self._clients.users_reader()
         self._labels = None if self._intake.labels is None else self._clients.users_reader()
         for one in (self._own, self._events, self._labels):
@@ -403,15 +398,16 @@ class IntakeService(ServiceLoop):
     def tell(self) -> None:
         """Give the metrics the state of this intake; called after every turn."""
         self._watch.turn(self.processors, joined=self._member.joined, waiting=len(self._waiting))
-        if time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + _LAG_SECONDS
+        self._watch.look_at_lags(self._lags)
+
+    def _lags(self) -> Counter[Place]:
+        """Place to the number of records that are still to be read."""
         lags = Counter(self._events.lags())
         if self._labels is not None:
             lags.update(self._labels.lags())
         # The client has given these out, and they are still to be read.
         lags.update((record.topic, record.partition) for record in self._unread)
-        self._watch.lags(lags)
+        return lags
 
     def _finish(self) -> None:
         # Without an acknowledgement the stores stay behind, and what is missing is sent again.
