@@ -116,6 +116,15 @@ def test_tags_say_what_is_taken() -> None:
 
 
 @pytest.mark.parametrize("model", [ProximalSVM(1.0), SlidingProximalSVM(500, 1.0), ExtremeSVM(20, C=1.0)], ids=str)
+def test_rows_with_texts_are_refused_with_the_option_that_takes_them(
+    model: ProximalSVM | SlidingProximalSVM,
+) -> None:
+    rows = [[1.0, "blue"], [2.0, "red"]] * 50
+    with pytest.raises(ValueError, match=r"could not convert string[\s\S]*With columns='auto' a table may hold texts"):
+        model.fit(rows, ["p", "q"] * 50)
+
+
+@pytest.mark.parametrize("model", [ProximalSVM(1.0), SlidingProximalSVM(500, 1.0), ExtremeSVM(20, C=1.0)], ids=str)
 def test_what_is_missing_among_numbers_is_filled_in_where_columns_have_rules(
     model: ProximalSVM | SlidingProximalSVM,
 ) -> None:

@@ -42,6 +42,12 @@ from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
 __all__ = ["Admitted", "Given", "Live", "StatisticsClassifier", "answerable"]
 
+_CURES = {
+    "contains NaN": "With columns='auto' what is missing is filled in, and has a feature.",
+    "could not convert string": "With columns='auto' a table may hold texts and dates: each column gets a rule.",
+}
+"""Words of scikit-learn's errors to what can be done here."""
+
 
 class Given(NamedTuple):
     """The rows float64[n, d] of a call, dense or sparse, with their labels.
@@ -194,9 +200,10 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         try:
             return validate_data(self, X, y, **options)
         except ValueError as fault:
-            if "contains NaN" not in str(fault):
-                raise
-            raise ValueError(f"{fault}\nWith columns='auto' what is missing is filled in, and has a feature.") from None
+            for what, cure in _CURES.items():
+                if what in str(fault):
+                    raise ValueError(f"{fault}\n{cure}") from None
+            raise
 
     def _as_table(self, X: Any, *, first: bool) -> dict[str, Cells]:
         """Column to cells of a table; rows without column names are checked as scikit-learn checks rows of numbers."""
