@@ -97,7 +97,7 @@ def command(*arguments: str | Path, within: str = "{}") -> subprocess.CompletedP
     return subprocess.run(["bash", "-c", within.format(line)], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("option", ["--json", "--report", "--retired-ids", "--write-definition"])
+@pytest.mark.parametrize("option", ["--json", "--report", "--retired-ids", "--write-definition", "--write-model"])
 def test_a_replay_asks_for_its_outputs_before_it_begins(tmp_path: Path, option: str) -> None:
     extra = ("--retire-fraction", "0.3") if option == "--retired-ids" else ()
     # There is no such file of rows: whoever looks at that first has not asked for the output.
@@ -106,7 +106,7 @@ def test_a_replay_asks_for_its_outputs_before_it_begins(tmp_path: Path, option: 
     assert f"{option[2:]}: '{tmp_path}/no/x' cannot be written" in ended.stderr
 
 
-@pytest.mark.parametrize("option", ["--json", "--report", "--retired-ids", "--write-definition"])
+@pytest.mark.parametrize("option", ["--json", "--report", "--retired-ids", "--write-definition", "--write-model"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, option: str) -> None:
     rows, target = tmp_path / "rows.csv", tmp_path / "target"
     rows.write_text(ROWS)

@@ -283,13 +283,45 @@ def test_a_table_of_one_sorted_class_after_the_other_warns() -> None:
     assert "sorted by class" in found._repr_html_()
 
 
+def test_the_last_model_answers_new_rows_as_a_classifier_and_as_what_the_command_writes(tmp_path: Path) -> None:
+    columns = made(2000)
+    known = {name: cells[:1500] for name, cells in columns.items()}
+    fresh = {name: cells[1500:] for name, cells in columns.items() if name != "label"}
+    classifier = deltaplane.replay(known, label="label", window=1000).classifier
+    answered = classifier.predict(fresh).tolist()
+    hits = [answer == label for answer, label in zip(answered, columns["label"][1500:], strict=True)]
+    assert np.mean(hits) > 0.7
+    files = {"--write-model": tmp_path / "model.json", "--write-definition": tmp_path / "stream.toml"}
+    options = [str(word) for option in files.items() for word in option]
+    commanded(written(known, tmp_path / "known.parquet"), "--label", "label", "--window", "1000", *options)
+    new, out = written(fresh, tmp_path / "new.parquet"), tmp_path / "answers.parquet"
+    asked = ["--model", str(files["--write-model"]), "--definition", str(files["--write-definition"])]
+    done = CliRunner().invoke(app, ["predict", str(new), *asked, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    answers = pq.read_table(out)
+    assert answers["predicted"].to_pylist() == answered
+    assert answers["score"].to_pylist() == classifier.decision_function(fresh).tolist()
+    assert set(answers["refused"].to_pylist()) == {None}
+
+
 def test_the_keywords_are_the_options_of_the_command() -> None:
     command: Any = typer.main.get_command(app)
     options = {name for option in command.commands["replay"].params for name in option.opts}
     ours = {f"--{name.replace('_', '-')}" for name in Keywords.__annotations__}
     assert ours <= options
     assert {option.removeprefix("--").replace("-", "_") for option in options - ours} == {
-        *("file", "plots", "json", "report", "save", "resume", "speed", "retired_ids", "write_definition"),
+        *(
+            "file",
+            "plots",
+            "json",
+            "report",
+            "save",
+            "resume",
+            "speed",
+            "retired_ids",
+            "write_definition",
+            "write_model",
+        ),
         *("broker", "workers", "services", "keep_topics", "kafka", "quiet", "_q", "predictions"),
         *("engine", "processes", "pieces"),
     }

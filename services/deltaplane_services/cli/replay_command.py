@@ -219,6 +219,13 @@ class RunOptions:
     write_definition: Annotated[
         Path | None, typer.Option(help="Write down the definition that was used, fitted grid included.")
     ] = None
+    write_model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the last model as JSON, as `model export` does: with the definition all that `predict` and"
+            " `serve` need."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -322,6 +329,7 @@ def replay(
     if run.predictions is not None and on.broker is not None:
         raise DefinitionError("predictions: on Kafka each worker scores its own rows; leave --broker out")
     check_output(run.write_definition, "write-definition")
+    check_output(run.write_model, "write-model")
     check_output(run.save, "save")
     saved = _resumed(run, definition, on.broker)
     declared = DefinitionFile.read(definition) if saved is None else saved.definition_file
@@ -368,8 +376,10 @@ def replay(
 def _write_files(result: ReplayResult, run: RunOptions, file: str) -> None:
     from deltaplane_services.observe.report.record import run_of
     from deltaplane_services.observe.report.report_outputs import draw
+    from deltaplane_services.operations.model_listing import model_as_json
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
     from deltaplane_services.system.output_files import write_text
+    from deltaplane_services.system.printable import json_text
 
     if run.json_to not in {None, "-"}:
         write_json(result, str(run.json_to))
@@ -377,6 +387,8 @@ def _write_files(result: ReplayResult, run: RunOptions, file: str) -> None:
         draw(run_of(plain_summary(result), file), run.report, run.plots)
     if run.write_definition is not None:
         write_text(run.write_definition, definition_text(result), "write-definition")
+    if run.write_model is not None:
+        write_text(run.write_model, f"{json_text(model_as_json(result.model, result.definition))}\n", "write-model")
 
 
 def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunOptions, on: KafkaOptions) -> bool:
@@ -393,7 +405,7 @@ def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunO
     from deltaplane_services.system.printable import json_text
 
     name = engine.engine
-    others = {"--broker": on.broker, "--report": run.report, "--plots": run.plots}
+    others = {"--broker": on.broker, "--report": run.report, "--plots": run.plots, "--write-model": run.write_model}
     if bad := [flag for flag, given in others.items() if given is not None]:
         raise DefinitionError(f"engine: it has no {bad[0]}; leave that or --engine out")
     if name == "spark":

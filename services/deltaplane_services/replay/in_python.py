@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
 from deltaplane.errors import DefinitionError
+from deltaplane.log.exported_model import model_tables
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.replay.keywords import Keywords, check_keywords, replay_options, with_keywords
@@ -26,6 +27,9 @@ from deltaplane_services.replay.run import embedded
 from deltaplane_services.replay.run import replay as run_replay
 from deltaplane_services.replay.summary import definition_text, plain_summary
 from deltaplane_services.replay.tables_given import NAME, as_parquet
+
+if TYPE_CHECKING:
+    from deltaplane.estimators.exported import ExportedClassifier
 
 __all__ = ["Replayed", "replay"]
 
@@ -66,6 +70,16 @@ class Replayed:
     def definition_text(self) -> str:
         """The definition as the text of a file ``deltaplane.toml``."""
         return definition_text(self._result)
+
+    @cached_property
+    def classifier(self) -> ExportedClassifier:
+        """The last model as a scikit-learn classifier, which learns no more; rows may be a data frame.
+
+        Raises :class:`deltaplane.errors.DefinitionError` if the last model has no plane.
+        """
+        from deltaplane.estimators.exported import ExportedClassifier
+
+        return ExportedClassifier(model_tables(self._result.model, self.definition), self.definition)
 
     @property
     def verified(self) -> bool | None:

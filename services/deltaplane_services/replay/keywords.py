@@ -111,6 +111,7 @@ _NOT_HERE = {
     "predictions": "the result has them as .predictions",
     "quiet": "nothing is printed",
     "write_definition": "the result has it as .definition_text",
+    "write_model": "the result has it as .classifier",
 }
 
 
