@@ -5,8 +5,11 @@ What cannot be read, or is nothing that the stream admits, is refused with the r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +24,7 @@ from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.definition_file.intake_table import IntakeDefinition, LabelsDefinition, Path
 from deltaplane_services.intake.formats import decoders_of
 from deltaplane_services.intake.formats.change import BadRecord, Change
+from deltaplane_services.intake.formats.json_objects import columns_of_many
 from deltaplane_services.intake.paths import at_path, columns_at
 from deltaplane_services.intake.row_cells import RowColumns, as_texts
 from deltaplane_services.processors.letters import Refused
@@ -78,6 +82,13 @@ class ReadRecords:
     refused: Sequence[Refused] = ()
 
 
+_item: Callable[[Any], Item] = partial(tuple.__new__, Item)
+"""The item of its values, as ``Item._make`` is, without a call of Python's for each."""
+
+_TOPIC, _PLACE, _OFFSET = itemgetter(0), itemgetter(slice(2)), itemgetter(2)
+"""Fields of a record."""
+
+
 @dataclass
 class _Events:
     """Events, column by column: the place of each among the items, its record, its log time, and what it says.
@@ -93,9 +104,10 @@ class _Events:
 
 
 class _Good(NamedTuple):
-    """Events of which all but the cells is known to be good, column by column."""
+    """Events of which all but the cells is known to be good, column by column; ``at`` is each one's place of items."""
 
-    events: Sequence[tuple[int, Record]]
+    at: Sequence[int]
+    records: Sequence[Record]
     ids: Sequence[str]
     times: Sequence[int]
     labels: Sequence[str | None]
@@ -108,6 +120,18 @@ class _Fault(Exception):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+@dataclass
+class _Found:
+    """What is found in records: items, None for those that are still to be put there or refused, and why they are.
+
+    ``logs``: the offsets and the log times of all records of each log, in order.
+    """
+
+    items: list[Item | None] = field(default_factory=list)
+    faults: list[tuple[Record, _Fault]] = field(default_factory=list)
+    logs: dict[Place, tuple[list[int], list[int]]] = field(default_factory=dict)
 
 
 class RecordReader:
@@ -128,7 +152,9 @@ class RecordReader:
         numbers_are = "s" if intake.time_unit is None else intake.time_unit
         self._unit = None if intake.time_format else {"s": 1000, "ms": 1}.get(numbers_are)
         parts = [path for path in (intake.time, intake.label) if path is not None]
-        self._paths = columns_at([intake.id, *parts, *(path for _, path in intake.fields)])
+        paths = [intake.id, *parts, *(path for _, path in intake.fields)]
+        self._paths = columns_at(paths)
+        self._of_many = columns_of_many(paths) if intake.form.name == "json" else None
         self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._bounded = definition.nested_windows.timed or (
             intake.labels is not None and intake.labels.after_milliseconds is not None
@@ -143,18 +169,55 @@ class RecordReader:
         A record that claims to be appended later than ``now`` is taken to be appended now. Raises
         :class:`RegistryUnavailable`: then all of them are to be read again.
         """
-        labels = self._intake.labels
-        items: list[Item | None] = []
-        faults: list[tuple[Record, _Fault]] = []
-        logs: dict[Place, tuple[list[int], list[int]]] = {}
+        found = _Found()
+        for topic, of_topic in itertools.groupby(records, _TOPIC):
+            run = list(of_topic)
+            if topic != self._intake.topic or not self._read_together(run, now, found):
+                self._read_each(run, now, found)
+        kept = [item for item in found.items if item is not None]
+        return ReadRecords(
+            kept,
+            self._definition.partitions_of([item.id for item in kept]),
+            {place: np.array(offsets, dtype=np.int64) for place, (offsets, _) in found.logs.items()},
+            {place: np.array(times, dtype=np.int64) for place, (_, times) in found.logs.items()},
+            [_refused(record, fault) for record, fault in found.faults],
+        )
+
+    def _read_together(self, records: Sequence[Record], now: int, found: _Found) -> bool:
+        """Whether records of the topic of events are such as most are; then what they say has gone where it belongs."""
+        if self._of_many is None:
+            return False
+        values: list[Any] = [record.content for record in records]
+        columns = self._of_many(values)
+        if columns is None or max(map(len, values)) > limits.TEXT_BYTES:
+            return False
+        log_times = [min(record.log_time, now) for record in records]
+        events = range(len(found.items), len(found.items) + len(records))
+        good = self._plain_events(events, records, log_times, columns)
+        if good is None:
+            return False
+        heard = iter(log_times)
+        for place, of_log in itertools.groupby(records, _PLACE):
+            offsets, times = found.logs.setdefault(place, ([], []))
+            new = list(map(_OFFSET, of_log))
+            offsets += new
+            times += itertools.islice(heard, len(new))
+        found.items += itertools.repeat(None, len(records))
+        self._put_cells(good, found)
+        return True
+
+    def _read_each(self, records: Sequence[Record], now: int, found: _Found) -> None:
+        """Read records of one topic one by one, and the events among them as far as can be together."""
+        labels, topic, items, faults = self._intake.labels, records[0].topic, found.items, found.faults
+        decode, is_label = self._decode[topic], labels is not None and topic == labels.topic
         events = _Events()
         # Most records come one behind the other from one log.
-        topic, partition = "", -1
+        partition = -1
         for record in records:
-            if record.partition != partition or record.topic != topic:
-                topic, partition = place = record.topic, record.partition
-                offsets, log_times = logs.setdefault(place, ([], []))
-                decode, is_label = self._decode[topic], labels is not None and topic == labels.topic
+            if record.partition != partition:
+                partition = record.partition
+                place = topic, partition
+                offsets, log_times = found.logs.setdefault(place, ([], []))
             log_time = min(record.log_time, now)
             offsets.append(record.offset)
             log_times.append(log_time)
@@ -181,31 +244,32 @@ class RecordReader:
             except _Fault as fault:
                 faults.append((record, fault))
         if events.at:
-            good = self._plain_events(events) or self._events(events, faults)
-            faults += self._put_cells(good, items)
-        kept = [item for item in items if item is not None]
-        return ReadRecords(
-            kept,
-            self._definition.partitions_of([item.id for item in kept]),
-            {place: np.array(offsets, dtype=np.int64) for place, (offsets, _) in logs.items()},
-            {place: np.array(times, dtype=np.int64) for place, (_, times) in logs.items()},
-            [_refused(record, fault) for record, fault in faults],
-        )
+            self._put_events(events, found)
 
-    def _put_cells(self, good: _Good, items: list[Item | None]) -> list[tuple[Record, _Fault]]:
-        """Put the items of events into their places, and return the faults of those that the stream does not admit.
+    def _put_events(self, events: _Events, found: _Found) -> None:
+        """Put the items of events into their places, and the faults of those that are refused to the others."""
+        good = None
+        if events.largest <= limits.TEXT_BYTES:
+            columns = self._paths([change.row for change in events.changes])
+            good = self._plain_events(events.at, events.records, events.log_times, columns)
+        self._put_cells(good or self._events(events, found.faults), found)
+
+    def _put_cells(self, good: _Good, found: _Found) -> None:
+        """Put the items of events into their places, and the faults of those that the stream does not admit.
 
         All are looked at together, column by column.
         """
-        if not good.events:
-            return []
+        if not good.at:
+            return
         reasons = self._unfit(self._columns.table(good.cells))
         texts = as_texts(list(zip(*good.cells, strict=True)))
-        of_each = zip(good.events, good.ids, texts, good.times, good.labels, strict=True)
-        for row, ((at, record), sample_id, text, time, label) in enumerate(of_each):
-            if row not in reasons:
-                items[at] = Item((record.topic, record.partition), record.offset, sample_id, text, time, label)
-        return [(good.events[row][1], _Fault(_BAD_VALUE, reason)) for row, reason in sorted(reasons.items())]
+        places, offsets, no = map(_PLACE, good.records), map(_OFFSET, good.records), itertools.repeat(object=False)
+        made = zip(places, offsets, good.ids, texts, good.times, good.labels, no, no)  # noqa: B905 - two have no end.
+        for at, item in zip(good.at, map(_item, made), strict=True):
+            found.items[at] = item
+        for row, reason in sorted(reasons.items()):
+            found.items[good.at[row]] = None
+            found.faults.append((good.records[row], _Fault(_BAD_VALUE, reason)))
 
     def _unfit(self, table: Mapping[str, Cells]) -> dict[int, str]:
         """Why some rows of a table are none that a worker admits.
@@ -222,23 +286,27 @@ class RecordReader:
                 reasons[row] = definition.grid.fault(features[row], definition.features)
         return reasons
 
-    def _plain_events(self, events: _Events) -> _Good | None:
-        """The events, if all of them are such as most are, which is seen column by column; None if one is not."""
-        intake = self._intake
-        columns = iter(self._paths([change.row for change in events.changes]))
-        ids = next(columns)
-        times = events.log_times if intake.time is None else self._plain_times(next(columns), events.log_times)
+    def _plain_events(
+        self, at: Sequence[int], records: Sequence[Record], log_times: Sequence[int], columns: Sequence[Sequence[Any]]
+    ) -> _Good | None:
+        """Events, if all of them are such as most are, which is seen column by column; None if one is not.
+
+        ``columns``: what lies at the paths. None of the records is larger than a text may be.
+        """
+        intake, others = self._intake, iter(columns)
+        ids = next(others)
+        times = log_times if intake.time is None else self._plain_times(next(others), log_times)
         labels: Sequence[Any] = [None] * len(ids)
         if intake.label is not None:
-            known, labels = self._labels, next(columns)
+            known, labels = self._labels, next(others)
             if set(map(type, labels)) != {str} or not known.keys() >= set(labels):
                 return None
             labels = [known[label] for label in labels]
-        if times is None or events.largest > limits.TEXT_BYTES or set(map(type, ids)) != {str}:
+        if times is None or set(map(type, ids)) != {str}:
             return None
         if not all(ids) or not "".join(ids).isascii() or len(max(ids, key=len)) > limits.ID_BYTES:
             return None
-        return _Good(list(zip(events.at, events.records, strict=True)), ids, times, labels, list(columns))
+        return _Good(at, records, ids, times, labels, list(others))
 
     def _plain_times(self, cells: Sequence[Any], log_times: Sequence[int]) -> Sequence[int] | None:
         """The event times, if all are whole numbers that need no rounding, and none is bogus."""
@@ -261,13 +329,13 @@ class RecordReader:
             events.at, events.records, events.log_times, events.changes, strict=True
         ):
             try:
-                rows.append(((at, record), *self._event(record, change, log_time)))
+                rows.append((at, record, *self._event(record, change, log_time)))
             except _Fault as fault:
                 faults.append((record, fault))
         if not rows:
-            return _Good((), (), (), (), ())
-        which, ids, times, labels, cells = zip(*rows, strict=True)
-        return _Good(which, ids, times, labels, list(zip(*cells, strict=True)))
+            return _Good((), (), (), (), (), ())
+        at, of, ids, times, labels, cells = zip(*rows, strict=True)
+        return _Good(at, of, ids, times, labels, list(zip(*cells, strict=True)))
 
     def _event(self, record: Record, change: Change, log_time: int) -> tuple[str, int, str | None, list[Any]]:
         """(id, time, label, cells) of an event. Raises :class:`_Fault`."""
