@@ -17,8 +17,10 @@ its writer had come. Whoever goes on from there first reads to these positions w
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +50,11 @@ MESSAGE_BYTES = 2**20
 REASON = "deleted at its source"
 """The reason of retirements."""
 
+_SELDOM = 10
+"""Where no more than one of so many ids is known, rows are written before it is asked which ids are."""
+
+_row: Callable[[Any], WaitingRow] = partial(tuple.__new__, WaitingRow)
+"""The row of its values, as ``WaitingRow._make`` is, without a call of Python's for each."""
 
 _Changed: TypeAlias = tuple[WaitingRow, str | None]
 """A row, and the label that its sample is to be sent with; None for a retirement."""
@@ -73,6 +80,8 @@ class IntakeProcessor:
         self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._sent: Mapping[Place, int] = {}
         self._letters = LetterBudget()
+        # Whether hardly any id of the last step was known.
+        self._mostly_new = True
         self._after = None if intake.labels is None else intake.labels.after_milliseconds
         self._otherwise = None if intake.labels is None else intake.labels.otherwise
         # Of the step at hand: whether it only rebuilds, and for each log the offsets and times of what is taken.
@@ -135,19 +144,13 @@ class IntakeProcessor:
             return
         items, log_times = self._taken(read)
         letters = self._refused(read, bounds)
-        known = self._rows.get({item.id for item in items})
-        now: dict[str, WaitingRow] = dict(known)
-        for item, log_time in zip(items, log_times, strict=True):
-            now[item.id] = self._apply(now.get(item.id), item, log_time)
-        clock = self.clock
-        written = [self._judge(row, clock) for row in now.values()]
+        written, known = self._written(items, log_times)
         self._count(known.values(), -1)
         self._count(written, 1)
         changed: list[_Changed] = [(row, label) for row in written if (label := self._label_of(row)) is not None]
         changed += [(row, None) for row in written if row.gone]
         if known:
             changed = [one for one in changed if self._says_more(*one, known.get(one[0].id))]
-        self._rows.put(written)
         if self._intake.queries and not self._silently:
             before = {row.id: row.cells for row in known.values()}
             asked = [row for row in written if row.cells not in (None, before.get(row.id))]
@@ -243,6 +246,43 @@ class IntakeProcessor:
         self.counts.update(refused=len(mine) if not self._silently else 0)
         return [letter._replace(partition=self.partition) for letter in letters]
 
+    def _written(
+        self, items: Sequence[Item], log_times: Sequence[int]
+    ) -> tuple[Sequence[WaitingRow], Mapping[str, WaitingRow]]:
+        """(the rows of these items, which the store has now, those of them that it had before by id)."""
+        clock, known = self.clock, None
+        fresh = self._fresh(items, log_times, clock) if self._mostly_new else None
+        if fresh is not None:
+            known = self._rows.put_new(fresh)
+            if not known:
+                return fresh, known
+        if known is None:
+            known = self._rows.get({item.id for item in items})
+        now: dict[str, WaitingRow] = dict(known)
+        for item, log_time in zip(items, log_times, strict=True):
+            now[item.id] = self._apply(now.get(item.id), item, log_time)
+        written = [self._judge(row, clock) for row in now.values()]
+        self._rows.put(written if fresh is None else [row for row in written if row.id in known])
+        self._mostly_new = len(known) * _SELDOM <= len(now)
+        return written, known
+
+    def _fresh(self, items: Sequence[Item], log_times: Sequence[int], clock: int) -> list[WaitingRow] | None:
+        """The rows of items whose ids are taken for new ones, as of each by itself; None if they are not all events."""
+        if not items:
+            return None
+        places, offsets, ids, cells, times, labels, gone, of_label = zip(*items, strict=True)
+        if True in of_label or True in gone or len(set(ids)) < len(ids):
+            return None
+        partitions, zeros, nothing = [place[1] for place in places], itertools.repeat(0), itertools.repeat(None)
+        due = nothing if self._after is None else [time + self._after for time in times]
+        version = log_times, partitions, offsets
+        of_labels = (labels, *version) if self._intake.labels is None else (labels, nothing, nothing, nothing)
+        columns = zip(ids, cells, times, zeros, zeros, due, *version, *of_labels, nothing)  # noqa: B905 - some have no end.
+        rows = map(_row, columns)
+        if self._intake.labels is None and self._intake.keep_milliseconds is None:
+            return list(rows)
+        return [self._judge(row, clock) for row in rows]
+
     def _apply(self, row: WaitingRow | None, item: Item, log_time: int) -> WaitingRow:
         """The row with what an item says, if that is newer than what the row has."""
         version = log_time, item.place[1], item.offset
@@ -303,8 +343,8 @@ class IntakeProcessor:
         counts = self._rows.facts.counts
         for name, number in (
             ("rows", len(rows)),
-            ("waiting", sum(row.waits for row in rows)),
-            ("labels", sum(row.is_label for row in rows)),
+            ("waiting", sum([row.label is None and row.waits for row in rows])),
+            ("labels", sum([row.event_time is None and row.is_label for row in rows])),
         ):
             counts[name] = counts.get(name, 0) + by * number
 
@@ -323,17 +363,12 @@ class IntakeProcessor:
         return (label, row.time, row.cells) != (self._label_of(before), before.time, before.cells)
 
     def _messages(self, wanted: Sequence[_Changed], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
-        first = list(letters)
-        samples = []
-        for row, label in wanted:
-            if label is not None:
-                samples.append((row, label))
-                continue
-            asked = Retirement(row.id, REASON, 0, time=row.event_time)
-            first.append(self._codec.retirement_of(self.partition, asked))
-        self.counts["retirements"] += len(first) - len(letters)
+        samples = [(row, label) for row, label in wanted if label is not None]
+        asked = [Retirement(row.id, REASON, 0, time=row.event_time) for row, label in wanted if label is None]
+        first = letters + [self._codec.retirement_of(self.partition, one) for one in asked]
+        self.counts["retirements"] += len(asked)
         self.counts["samples"] += len(samples)
-        self.counts["silent"] += sum(row.silent and row.label is None for row, _ in samples)
+        self.counts["silent"] += sum([row.silent and row.label is None for row, _ in samples])
         parts = list(_in_parts(samples, min(MESSAGE_ROWS, self._codec.most_rows)))
         for number, part in enumerate(parts, start=1):
             sent = Sent(self.writer, dict(self.positions) if last and number == len(parts) else None)

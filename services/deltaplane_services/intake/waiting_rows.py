@@ -94,6 +94,7 @@ _PARTS = (
 """Columns that are there or not, and those of each part together."""
 _ASKED_AT_ONCE = 500
 """Ids of one question: SQLite has a bound for what a statement may be given."""
+_ANY_NUMBER = 2**63 - 1
 _WAKING = f"SELECT {_COLUMNS} FROM rows WHERE wake <= ? ORDER BY wake, id LIMIT ?"  # noqa: S608
 
 
@@ -138,11 +139,16 @@ class WaitingRows:
 
     def get(self, ids: Iterable[str]) -> dict[str, WaitingRow]:
         """The rows of these ids, of those that there are."""
-        asked, found = list(ids), dict[str, WaitingRow]()
+        return self._found(list(ids), _ANY_NUMBER)
+
+    def _found(self, asked: Sequence[str], last: int) -> dict[str, WaitingRow]:
+        """The rows of these ids that have a number up to ``last``."""
+        found = dict[str, WaitingRow]()
         with _faults(self._path):
             for start in range(0, len(asked), _ASKED_AT_ONCE):
                 part = asked[start : start + _ASKED_AT_ONCE]
-                found |= {row.id: row for row in map(WaitingRow._make, self._file.execute(_get(len(part)), part))}
+                rows = map(WaitingRow._make, self._file.execute(_get(len(part)), (*part, last)))
+                found |= {row.id: row for row in rows}
         return found
 
     def waking(self, until: int, most: int) -> list[WaitingRow]:
@@ -156,8 +162,25 @@ class WaitingRows:
         self._begin()
         with _faults(self._path):
             for shape, alike in _by_shape(rows).items():
-                statement, values = _statement(shape)
+                statement, values = _statement(shape, "REPLACE")
                 self._file.executemany(statement, map(values, alike))
+
+    def put_new(self, rows: Sequence[WaitingRow]) -> dict[str, WaitingRow]:
+        """Write some rows of different ids, but for those whose id is known; the rows of these, as they are.
+
+        That spares the question which ids are known, where hardly any is.
+        """
+        self._begin()
+        with _faults(self._path):
+            # A row that comes later, or is written anew, has a larger number.
+            (last,) = self._file.execute("SELECT max(rowid) FROM rows").fetchone()
+            before = self._file.total_changes
+            for shape, alike in _by_shape(rows).items():
+                statement, values = _statement(shape, "IGNORE")
+                self._file.executemany(statement, map(values, alike))
+            if self._file.total_changes - before == len(rows):
+                return {}
+        return self._found([row.id for row in rows], last or 0)
 
     def silence(self, rows: Iterable[WaitingRow]) -> None:
         """Write of rows that are there only whether silence is their label, and when to look at them again."""
@@ -245,8 +268,11 @@ def _faults(path: str) -> Iterator[None]:
 
 @functools.cache
 def _get(count: int) -> str:
-    """The question for so many ids. Each is given by itself: SQLite's own reader of JSON cuts a text at U+0000."""
-    return f"SELECT {_COLUMNS} FROM rows WHERE id IN ({', '.join('?' * count)})"  # noqa: S608
+    """The question for so many ids, and the largest number that their rows may have.
+
+    Each id is given by itself: SQLite's own reader of JSON cuts a text at U+0000. The plus has rows found by their ids.
+    """
+    return f"SELECT {_COLUMNS} FROM rows WHERE id IN ({', '.join('?' * count)}) AND +rowid <= ?"  # noqa: S608
 
 
 _Shape: TypeAlias = tuple[bool, ...]
@@ -262,15 +288,15 @@ def _by_shape(rows: Iterable[WaitingRow]) -> Mapping[_Shape, list[WaitingRow]]:
 
 
 @functools.cache
-def _statement(shape: _Shape) -> tuple[str, Callable[[WaitingRow], tuple[Any, ...]]]:
-    """The statement that writes rows of a shape, and what it takes of each row.
+def _statement(shape: _Shape, known: str) -> tuple[str, Callable[[WaitingRow], tuple[Any, ...]]]:
+    """The statement that writes rows of a shape, and what it takes of each row; ``known``: what to do where one is.
 
     What is not there is not handed over: each None takes a tenth of the time of all that a row takes.
     """
     absent = {name for lacks, part in zip(shape, _PARTS, strict=True) if lacks for name in part}
     there = [at for at, name in enumerate(WaitingRow._fields) if name not in absent]
     names, marks = ", ".join(WaitingRow._fields[at] for at in there), ", ".join("?" * len(there))
-    return f"INSERT OR REPLACE INTO rows ({names}) VALUES ({marks})", itemgetter(*there)  # noqa: S608
+    return f"INSERT OR {known} INTO rows ({names}) VALUES ({marks})", itemgetter(*there)  # noqa: S608
 
 
 def counted(facts: Facts) -> Mapping[str, int]:
