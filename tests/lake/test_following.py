@@ -25,6 +25,7 @@ from deltaplane_services.lake.compute import Computing, compute_history
 from deltaplane_services.lake.file_sums import FileSums
 from deltaplane_services.lake.following import TableFollower
 from deltaplane_services.lake.recomputing import TableOfHistory
+from deltaplane_services.lake.sql_entries import Drawn
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError, open_table
 from deltaplane_services.processors.history_source import HistoryRefused, HistorySource, Standing
@@ -214,6 +215,45 @@ def test_a_row_that_went_is_unknown_and_one_that_came_later_is_found(tmp_path: P
     lake.follow()
     assert lake.retire("row-4") == {"row-4": "unknown"}
     lake.check(1)
+
+
+def test_of_a_table_that_was_emptied_no_row_is_found_and_its_account_is_of_none(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "table")
+    lake.table.delete()
+    lake.follow()
+    tiles = lake.broker.end(DELTAS, 0)
+    assert lake.retire("row-4", "nobody") == {"row-4": "unknown", "nobody": "unknown"}
+    assert lake.broker.end(DELTAS, 0) == tiles
+    table = TableOfHistory(lake.source.history)
+    state = lake.log().state(PAST)
+    assert not HistoryAccount(lake.source, table, lake.log(), drawn=Drawn(20, 1)).of(state).faults
+    # A source that still holds rows is not what this version gives.
+    lake.append()
+    lake.follow()
+    standing = lake.source.standing(lake.log())
+    with pytest.raises(LakeError, match=r"version 1 of the table adds up to Statistics\(\{\}\)"):
+        table.rows_of(["row-4"], replace(standing, version=1))
+
+
+def test_a_history_all_of_whose_rows_were_retired_has_the_account_of_none(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "table")
+    outcomes = lake.retire(*(f"row-{number}" for number in range(60)))
+    assert "retired" in outcomes.values()
+    assert not lake.log().state(PAST).statistics.counts()
+    account = HistoryAccount(lake.source, TableOfHistory(lake.source.history), lake.log(), drawn=Drawn(20, 1))
+    assert not account.of(lake.log().state(PAST)).faults
+
+
+def test_a_table_whose_old_files_were_vacuumed_away_is_told_and_nothing_is_changed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "table")
+    lake.table.delete()
+    lake.table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    tiles = lake.broker.end(DELTAS, 0)
+    with pytest.raises(LakeError, match=r"1 of the 1 files of version 0 are gone .* vacuumed since"):
+        lake.retire("row-4")
+    assert lake.broker.end(DELTAS, 0) == tiles
+    with pytest.raises(LakeError, match="vacuumed since"):
+        TableOfHistory(lake.source.history).again(frozenset())
 
 
 def test_rows_retired_while_a_version_was_read_are_not_taken_out_again_by_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltaplane.exact.statistics import Statistics
 from deltaplane.log.history import History
 from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.compute import Computing, compute_history
@@ -66,6 +67,21 @@ def test_of_a_table_that_has_changed_nothing_is_concluded(folder: Path, history:
     (place / "part-00001.parquet").unlink()
     with pytest.raises(LakeError, match=r"1 of the 3 files .* are gone \(part-00001.parquet"):
         table.rows_of(["row-3"])
+
+
+def test_a_table_that_was_emptied_gives_nothing_or_is_gone(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "table", table_of(60), 2)
+    table = TableOfHistory(compute_history(str(folder), COLUMNS, Computing()))
+    for file in folder.glob("*.parquet"):
+        pq.write_table(pq.read_table(file).slice(0, 0), file)
+    assert table.again(frozenset()) == Statistics(DEFINITION.dimension)
+    with pytest.raises(LakeError, match=r"part-00000\.parquet is not the one .*, 0 and .* now"):
+        table.rows_of(["row-3"])
+    for file in folder.glob("*.parquet"):
+        file.unlink()
+    for look in (lambda: table.again(frozenset()), lambda: table.rows_of(["row-3"])):
+        with pytest.raises(LakeError, match="holds no files of rows; they were taken away"):
+            look()
 
 
 def test_a_row_whose_id_alone_was_changed_is_noticed(folder: Path, history: History, tmp_path: Path) -> None:

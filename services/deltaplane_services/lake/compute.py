@@ -11,8 +11,15 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.history import History
 from deltaplane.log.partial import Partial
 from deltaplane.window.outcomes import SampleOutcome
+from deltaplane_services.lake.hashes_of_ids import HashesOfIds
 from deltaplane_services.lake.last_versions import LastBy
-from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
+from deltaplane_services.lake.table_sums import (
+    ColumnsOfTable,
+    SummedTable,
+    TableSums,
+    Told,
+    ignore_progress,
+)
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
 __all__ = ["Computing", "OpenSums", "compute_history", "mark_of"]
@@ -34,7 +41,7 @@ class Computing:
 
     ``version`` is that of a Delta table. ``last_by``: which version of an id counts; None where no id may come twice,
     unless the table is one file or a folder, whose order is that of the names. ``retired``: ids that do not count.
-    ``processes``: how many work at once.
+    ``processes``: how many work at once. ``may_be_empty``: whether there may be no row that counts.
     """
 
     version: int | None = None
@@ -42,6 +49,7 @@ class Computing:
     retired: frozenset[str] = frozenset()
     processes: int = 1
     told: Told = ignore_progress
+    may_be_empty: bool = False
 
 
 def compute_history(
@@ -57,12 +65,16 @@ def compute_history(
         raise DefinitionError("retired-ids: rows have no ids here; name their column with --id")
     if options.time is None and computing.last_by == "time":
         raise DefinitionError("last-by: rows have no times here; name their column with --time")
-    table = open_table(name, computing.version, columns.needed)
+    table = open_table(name, computing.version, columns.needed, may_be_empty=computing.may_be_empty)
+    if not table.files:
+        nothing = SummedTable(Partial.zero(columns.definition), [], HashesOfIds())
+        facts = _facts(table, columns, nothing, computing)
+        return History(columns.definition, nothing.partial, {**facts, "retired_marks": []})
     columns.check_times(table)
     with open_sums(table, columns, computing.processes) as sums:
         summed = sums.whole(hashes=options.id is not None, told=computing.told)
         partial, gone = _resolved(sums, summed, computing) if options.id is not None else (summed.partial, [])
-    if not partial.rows:
+    if not partial.rows and not computing.may_be_empty:
         raise LakeError(f"{name}: none of its rows counts: {_in_words(partial)}; nothing is computed")
     facts = _facts(table, columns, summed, computing)
     return History(columns.definition, partial, {**facts, "retired_marks": sorted(map(mark_of, gone))})

@@ -81,25 +81,34 @@ class TableOfHistory:
         self, ids: Sequence[str], standing: Standing, out: frozenset[str]
     ) -> tuple[Statistics, Sequence[str]]:
         """What :meth:`rows_of` says at a version that was followed to, at which no id has two rows."""
-        table = open_table(self.name, standing.version, self.columns.needed)
+        table = open_table(self.name, standing.version, self.columns.needed, may_be_empty=True)
         definition = self.history.definition
+        if not table.files:
+            self._check_version(standing, Statistics(definition.dimension))
+            return Statistics(definition.dimension), []
         with TableSums(table, self.columns, self.processes) as sums:
             summed = sums.whole(hashes=True, told=self.told)
             versions = sums.versions(summed.hashes.having(sums.hashes(sorted({*ids, *out}))))
             found = sorted({one for of_file in versions.values() for one in of_file.ids if one in ids})
             asked, gone = (sums.part(_rows_with(versions, chosen)) for chosen in (frozenset(found), out))
-            expected = standing.state.statistics
-            if summed.partial.in_windows(definition) - gone.in_windows(definition) != expected:
-                raise LakeError(
-                    f"{self.name}: version {standing.version} of the table does not add up to what its source holds"
-                    f" ({expected!r}); bring the table back as it was, or compute the history anew"
-                )
+            self._check_version(standing, summed.partial.in_windows(definition) - gone.in_windows(definition))
             return asked.in_windows(definition), found
+
+    def _check_version(self, standing: Standing, found: Statistics) -> None:
+        """Raise :class:`LakeError` unless a version that was followed to gives what the source holds."""
+        expected = standing.state.statistics
+        if found != expected:
+            raise LakeError(
+                f"{self.name}: version {standing.version} of the table adds up to {found!r}, and not to what its source"
+                f" holds ({expected!r}); bring the table back as it was, or compute the history anew"
+            )
 
     def again(
         self, without: frozenset[str], retired_before: frozenset[str] = frozenset(), version: int | None = None
     ) -> Statistics:
         """The statistics, in each window over everything, of the table as it is now, minus the rows of some ids.
+
+        They are of no row where none is left.
 
         ``version``: that of the table; that of the history if None. ``retired_before``: the ids that did
         not count when the history was computed, which holds marks of them alone. Raises :class:`LakeError` where these
@@ -107,7 +116,7 @@ class TableOfHistory:
         """
         facts, out = self.history.facts, without | self._not_counted(retired_before)
         at = facts["version"] if version is None else version
-        computing = Computing(at, facts["last_by"], out, self.processes, self.told)
+        computing = Computing(at, facts["last_by"], out, self.processes, self.told, may_be_empty=True)
         return compute_history(self.name, self.columns, computing).partial.in_windows(self.history.definition)
 
     def in_sql(
@@ -116,7 +125,7 @@ class TableOfHistory:
         """What :meth:`again` computes, as SQL reads it; raises the same errors."""
         facts, out = self.history.facts, without | self._not_counted(retired_before)
         at = facts["version"] if version is None else version
-        table = open_table(self.name, at, self.columns.needed)
+        table = open_table(self.name, at, self.columns.needed, may_be_empty=True)
         return SqlTable(table, self.columns, facts["last_by"], out, self.processes)
 
     def _not_counted(self, retired_before: frozenset[str]) -> frozenset[str]:

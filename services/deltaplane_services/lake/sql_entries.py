@@ -114,6 +114,8 @@ class SqlTable:
         """Class to (its number of rows, its entries at some places), by SQL; errors as in :meth:`differences`."""
         with extra_needed("an audit by SQL", "lake"):
             import duckdb
+        if not self.table.files:
+            return {}
         self._check()
         with TemporaryDirectory() as spilled, duckdb.connect() as connection:
             connection.execute(f"SET threads = {self.threads}")

@@ -50,15 +50,18 @@ class LakeTable:
         return self.version is not None
 
 
-def open_table(name: str, version: int | None, needed: Collection[str] = ()) -> LakeTable:
+def open_table(
+    name: str, version: int | None, needed: Collection[str] = (), *, may_be_empty: bool = False
+) -> LakeTable:
     """The table at a path; of a Delta table the given version, or the newest.
 
-    ``needed``: the columns that will be read. Raises :class:`LakeError` where there is no such table, and
-    :class:`ExtraMissing` for a Delta table without the library that reads it.
+    ``needed``: the columns that will be read. ``may_be_empty``: whether a version of a Delta table may have no files,
+    since its rows were deleted; a folder never may, since nobody can tell why it is empty. Raises :class:`LakeError`
+    where there is no such table, and :class:`ExtraMissing` for a Delta table without the library that reads it.
     """
     path = Path(name)
     if (path / _DELTA_LOG).is_dir():
-        return _delta_table(name, version, needed)
+        return _delta_table(name, version, needed, may_be_empty=may_be_empty)
     if version is not None:
         raise LakeError(f"{name}: --version is of Delta tables, and this has no {_DELTA_LOG}; leave it out")
     if path.is_file():
@@ -74,11 +77,14 @@ def open_table(name: str, version: int | None, needed: Collection[str] = ()) -> 
             " or begin its name with _ to have it left out"
         )
     if not found:
-        raise LakeError(f"{name}: the folder holds no files of rows")
+        raise LakeError(
+            f"{name}: the folder holds no files of rows; they were taken away, or what holds them is not mounted: bring"
+            " them back, or name another folder"
+        )
     return LakeTable(name, None, tuple(LakeFile(path / file, str(file)) for file in found))
 
 
-def _delta_table(name: str, version: int | None, needed: Collection[str]) -> LakeTable:
+def _delta_table(name: str, version: int | None, needed: Collection[str], *, may_be_empty: bool) -> LakeTable:
     with extra_needed("a Delta table", "lake"):
         import deltalake
     try:
@@ -88,8 +94,14 @@ def _delta_table(name: str, version: int | None, needed: Collection[str]) -> Lak
         raise LakeError(f"{name}: version {version} of the Delta table cannot be read: {fault}") from fault
     check_readable(name, table, needed)
     files = files_of(name, table)
-    if not files:
+    if not files and not may_be_empty:
         raise LakeError(f"{name}: version {table.version()} of the table has no rows; name another")
+    if absent := [file.name for file in files if not file.path.exists()]:
+        raise LakeError(
+            f"{name}: {len(absent):,} of the {len(files):,} files of version {table.version()} are gone"
+            f" ({absent[0]}, for one): the table was vacuumed since; bring them back, or name a version that it still"
+            " has"
+        )
     return LakeTable(name, table.version(), files)
 
 
