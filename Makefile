@@ -120,12 +120,13 @@ $(READY): pyproject.toml constraints.txt
 	$$install --no-build-isolation --editable '.[test]'; \
 	touch $@
 
-# pyspark is a source archive of half a gigabyte, whose wheel takes minutes to build; so it is not in .venv.
+# pyspark is a source archive of half a gigabyte, whose wheel takes minutes to build; so it is not in .venv. Only from
+# 70.1 on can setuptools make a wheel by itself, and the one that comes with Python 3.11 is older.
 .venv-spark/ready: pyproject.toml constraints.txt constraints-spark.txt
 	@set -e; rm -rf .venv-spark; $(find_python); \
 	echo "Making .venv-spark with pip (some minutes) ..."; \
 	"$$python" -m venv .venv-spark; \
 	install=".venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt"; \
-	$$install --constraint constraints-spark.txt hatchling editables hypothesis pytest pytest-xdist setuptools; \
+	$$install --constraint constraints-spark.txt hatchling editables hypothesis pytest pytest-xdist 'setuptools>=70.1'; \
 	$$install --constraint constraints-spark.txt --no-build-isolation --editable '.[spark]'; \
 	touch $@
