@@ -50,12 +50,13 @@ def table_of(rows: int, seed: int = 0, ids: Sequence[str] | None = None) -> pa.T
     )
 
 
-def write_folder(folder: Path, table: pa.Table, files: int) -> Path:
+def write_folder(folder: Path, table: pa.Table, files: int, rows_of_a_group: int | None = None) -> Path:
     """The table as so many Parquet files, named in the order of its rows."""
     folder.mkdir()
     ends = np.linspace(0, len(table), files + 1).astype(int).tolist()
     for number, (begin, end) in enumerate(itertools.pairwise(ends)):
-        pq.write_table(table.slice(begin, end - begin), folder / f"part-{number:05d}.parquet")
+        path = folder / f"part-{number:05d}.parquet"
+        pq.write_table(table.slice(begin, end - begin), path, row_group_size=rows_of_a_group)
     (folder / "_SUCCESS").touch()
     return folder
 

@@ -157,7 +157,7 @@ class _SumOfBlocks:
             for task in batch.to_pylist():
                 data, seconds = _sum_of(self.tables_json, self.seed, task["first"], task["end"])
                 facts = json.dumps([{"number": task["first"], "cpu_seconds": seconds}])
-                yield spark.row_of(facts=("string", facts), partial=("binary", data), refused=("string", None))
+                yield spark.batch_of(spark.PART, [{"facts": facts, "partial": data}])
 
 
 def quality(definition: StreamDefinition, partial: Partial, seed: int) -> tuple[Plane, float, float]:

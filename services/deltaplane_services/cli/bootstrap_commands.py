@@ -161,7 +161,7 @@ def bootstrap_compute(
     computing = Computing(version, last_by, _ids_in(retired_ids), processes or os.cpu_count() or 1, _tell_files)
     asked = columns_of(definition, columns, times, form)
     if engine == "spark":
-        from deltaplane_services.lake.spark import SparkSums
+        from deltaplane_services.lake.spark_sums import SparkSums
 
         history = compute_history(table, asked, computing, SparkSums)
     else:

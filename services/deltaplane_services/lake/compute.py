@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from deltaplane.errors import DefinitionError
 from deltaplane.log.history import History
@@ -15,6 +16,7 @@ from deltaplane_services.lake.hashes_of_ids import HashesOfIds
 from deltaplane_services.lake.last_versions import LastBy
 from deltaplane_services.lake.table_sums import (
     ColumnsOfTable,
+    LostRows,
     SummedTable,
     TableSums,
     Told,
@@ -22,11 +24,30 @@ from deltaplane_services.lake.table_sums import (
 )
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
-__all__ = ["Computing", "OpenSums", "compute_history", "mark_of"]
+__all__ = ["Computing", "OpenSums", "Sums", "compute_history", "mark_of"]
 
 _MARK_DIGITS = 16
 
-OpenSums = Callable[[LakeTable, ColumnsOfTable, int], TableSums]
+
+class Sums(Protocol):
+    """What sums the files of a ``table``; a context manager."""
+
+    table: LakeTable
+
+    def whole(self, *, hashes: bool, told: Told = ignore_progress) -> SummedTable:
+        """What all files add up to; ``hashes``: whether rows have ids, of which :meth:`lost` will be asked."""
+
+    def lost(self, summed: SummedTable, retired: frozenset[str], last_by: LastBy) -> LostRows:
+        """The rows that do not count: older versions of their ids, and those of some ``retired`` ids."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+OpenSums = Callable[[LakeTable, ColumnsOfTable, int], Sums]
 """Makes what sums the files of a table: processes of this machine, as many as said, or Spark."""
 
 
@@ -80,7 +101,7 @@ def compute_history(
     return History(columns.definition, partial, {**facts, "retired_marks": sorted(map(mark_of, gone))})
 
 
-def _resolved(sums: TableSums, summed: SummedTable, computing: Computing) -> tuple[Partial, Collection[str]]:
+def _resolved(sums: Sums, summed: SummedTable, computing: Computing) -> tuple[Partial, Collection[str]]:
     """(what the rows that count add up to, the retired ids that had rows)."""
     lost = sums.lost(summed, computing.retired, computing.last_by or "place")
     if computing.last_by is None and sums.table.is_delta and lost.replaced:

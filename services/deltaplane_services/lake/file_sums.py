@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from deltaplane_services.lake.block_sums import (
 )
 from deltaplane_services.readers import ReaderOptions, RowBlock, open_rows
 
-__all__ = ["FileSums", "RowsOfFile", "SummedFile", "hashes_of", "is_empty_parquet"]
+__all__ = ["FileSums", "RowsOfFile", "RunningSum", "Step", "SummedFile", "hashes_of", "is_empty_parquet"]
 
 _NOTHING: Int64s = np.zeros(0, dtype=np.int64)
 
@@ -56,7 +57,35 @@ class RowsOfFile:
     times: Int64s
 
 
-def hashes_of(ids: Iterable[str], count: int) -> Int64s:
+class Step(NamedTuple):
+    """A block of a file: its rows, those that the definition admits, and why it refuses the others."""
+
+    block: RowBlock
+    admitted: AdmittedSamples
+    refused: list[Refusal]
+
+
+class RunningSum:
+    """What the blocks of a file add up to that were read so far; ``where`` is put before examples of refused rows."""
+
+    def __init__(self, definition: StreamDefinition, where: str, *, has_ids: bool) -> None:
+        self._definition, self._where, self._has_ids = definition, where, has_ids
+        self._total, self._crc, self._id_bytes = Partial.zero(definition), 0, 0
+
+    def add(self, step: Step) -> None:
+        """Add the next block."""
+        self._total = self._total + partial_of_admitted(self._definition, *step, self._where)
+        if self._has_ids:
+            texts = "".join(f"{one}\0" for one in step.admitted.ids).encode("utf-8", "surrogatepass")
+            self._crc, self._id_bytes = zlib.crc32(texts, self._crc), self._id_bytes + len(texts)
+
+    @property
+    def summed(self) -> SummedFile:
+        """The sum, without hashes."""
+        return SummedFile(self._total, _NOTHING, self._crc, self._id_bytes)
+
+
+def hashes_of(ids: Iterable[str | bytes], count: int) -> Int64s:
     """int64[count]: Python's hashes of some ids. They differ from process to process unless PYTHONHASHSEED is set."""
     return np.fromiter(map(hash, ids), dtype=np.int64, count=count)
 
@@ -73,16 +102,16 @@ class FileSums:
 
         ``span``: of a Parquet file only the row groups from the first to before the second number.
         """
-        total, crc, id_bytes = Partial.zero(self.definition), 0, 0
-        of_ids: list[Int64s] = [_NOTHING]
-        for block, admitted, refused in self._blocks(path, name, span):
-            total = total + partial_of_admitted(self.definition, block, admitted, refused, f"{name}: ")
-            if self.options.id is not None:
-                texts = "".join(f"{one}\0" for one in admitted.ids).encode("utf-8", "surrogatepass")
-                crc, id_bytes = zlib.crc32(texts, crc), id_bytes + len(texts)
+        running, of_ids = self.begin(name), [_NOTHING]
+        for step in self.steps(path, name, span):
+            running.add(step)
             if hashes:
-                of_ids.append(hashes_of(admitted.ids, len(admitted)))
-        return SummedFile(total, np.concatenate(of_ids), crc, id_bytes)
+                of_ids.append(hashes_of(step.admitted.ids, len(step.admitted)))
+        return replace(running.summed, hashes=np.concatenate(of_ids))
+
+    def begin(self, name: str) -> RunningSum:
+        """The sum of the first no blocks of a file, to which its :meth:`steps` are added."""
+        return RunningSum(self.definition, f"{name}: ", has_ids=self.options.id is not None)
 
     def rows(self, path: Path, name: str, ordinals: Int64s) -> RowsOfFile:
         """The ids and times of the rows at some ordinals int64[n], which ascend."""
@@ -103,7 +132,7 @@ class FileSums:
 
     def ids(self, path: Path, name: str, span: tuple[int, int] | None = None) -> Iterator[AdmittedSamples]:
         """The rows of a file, or a ``span`` of it, that the definition admits, in order; see :meth:`whole`."""
-        for _, admitted, _ in self._blocks(path, name, span):
+        for _, admitted, _ in self.steps(path, name, span):
             yield admitted
 
     def _places(
@@ -111,7 +140,7 @@ class FileSums:
     ) -> Iterator[tuple[RowBlock, AdmittedSamples, Int64s]]:
         """(a block, its admitted rows, the places among these of the rows at some ordinals), if there are any."""
         first = 0
-        for block, admitted, _ in self._blocks(path, name, span):
+        for block, admitted, _ in self.steps(path, name, span):
             begin, end = np.searchsorted(ordinals, [first, first + len(admitted)]).tolist()
             if begin < end:
                 yield block, admitted, ordinals[begin:end] - first
@@ -131,11 +160,10 @@ class FileSums:
         """The rows of a block that the definition admits."""
         return admitted_of_block(self.definition, block)[0]
 
-    def _blocks(
-        self, path: Path, name: str, span: tuple[int, int] | None = None
-    ) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
+    def steps(self, path: Path, name: str, span: tuple[int, int] | None = None) -> Iterator[Step]:
+        """The rows of a file, block by block, in order, as far as the definition admits them; see :meth:`whole`."""
         for block in self.blocks(path, name, span):
-            yield (block, *admitted_of_block(self.definition, block))
+            yield Step(block, *admitted_of_block(self.definition, block))
 
 
 def is_empty_parquet(path: Path) -> bool:

@@ -19,7 +19,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.partial import Partial
 from deltaplane.wire import read_partial, write_partial
 from deltaplane_services.lake.piece_replay import PieceJob, piece_scores
-from deltaplane_services.lake.spark import row_of, spark_session, sums_of
+from deltaplane_services.lake.spark import batch_of, rows_of, spark_session, sums_of
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError, LakeTable
 from deltaplane_services.replay.in_pieces import OpenEngine, Piece, PieceFacts, Use
@@ -112,7 +112,7 @@ class _SumPieces:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         sums = sums_of(self.tables_json)
         with blas_threads(1):
-            for piece, files in _rows_of(batches, "piece", "files"):
+            for piece, files in rows_of(batches, "piece", "files"):
                 total, refused = Partial.zero(sums.definition), None
                 try:
                     for path, name in json.loads(files):
@@ -121,14 +121,8 @@ class _SumPieces:
                     refused = str(fault)
                 facts = PieceFacts.of(total)
                 bare = write_partial(replace(total, statistics=Statistics(sums.definition.dimension)))
-                yield row_of(
-                    piece=("long", piece),
-                    rows=("long", facts.rows),
-                    slots=("long", facts.slots),
-                    bare=("binary", bare),
-                    partial=("binary", write_partial(total)),
-                    refused=("string", refused),
-                )
+                row = {"piece": piece, "rows": facts.rows, "slots": facts.slots, "bare": bare, "refused": refused}
+                yield batch_of(_SUMMED, [{**row, "partial": write_partial(total)}])
 
 
 @dataclass(frozen=True)
@@ -142,10 +136,10 @@ class _SumsBefore:
         definition = sums_of(self.tables_json).definition
         asked = {int(piece): jobs for piece, jobs in json.loads(self.asked)}
         total = Partial.zero(definition)
-        for at, (piece, partial) in enumerate(_rows_of(batches, "piece", "partial")):
+        for at, (piece, partial) in enumerate(rows_of(batches, "piece", "partial")):
             assert piece == at, "one partition holds the sums of all pieces, in order"
             for job, role in asked.get(piece, ()):
-                yield row_of(job=("long", job), role=("long", role), partial=("binary", write_partial(total)))
+                yield batch_of(_BEFORE, [{"job": job, "role": role, "partial": write_partial(total)}])
             total = total + read_partial(partial, definition)
 
 
@@ -158,7 +152,7 @@ class _ReplayPieces:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         sums, jobs = sums_of(self.tables_json), json.loads(self.jobs)
-        rows = _rows_of(batches, "job", "partial")
+        rows = rows_of(batches, "job", "partial")
         with blas_threads(1):
             for (at, before), (_, left) in zip(rows, rows, strict=True):
                 start, of_left = (read_partial(data, sums.definition) for data in (before, left))
@@ -169,14 +163,5 @@ class _ReplayPieces:
                     end = write_partial(replace(start, statistics=statistics)) if job.ends else None
                 except DeltaplaneError as fault:
                     refused = str(fault)
-                yield row_of(
-                    job=("long", at),
-                    head=("string", json.dumps(head)),
-                    partial=("binary", end),
-                    refused=("string", refused),
-                )
-
-
-def _rows_of(batches: Iterator[Any], *names: str) -> Iterator[Any]:
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+                row = {"job": at, "head": json.dumps(head), "partial": end, "refused": refused}
+                yield batch_of(_REPLAYED, [row])
