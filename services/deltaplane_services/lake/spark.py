@@ -11,6 +11,8 @@ Executors need this distribution, numpy, scipy, fastavro, pyarrow and threadpool
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -78,7 +80,12 @@ def spark_session() -> Any:
     """
     with extra_needed("the engine Spark", "spark"):
         from pyspark.sql import SparkSession
-    return SparkSession.builder.appName("deltaplane").getOrCreate()
+    session = SparkSession.builder.appName("deltaplane").getOrCreate()
+    context = session.sparkContext
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        # Tasks would be run by whatever is called python3, which need not have this distribution.
+        context.pythonExec = sys.executable
+    return session
 
 
 @dataclass(frozen=True)
@@ -300,17 +307,23 @@ class JoinSpans:
         definition = sums_of(self.tables_json).definition
         rows = rows_of(batches, "file", "facts", "partial", "refused")
         for file, of_file in groupby(rows, key=lambda row: row[0]):
-            name, together = "", list[SummedFile]()
-            for _, facts, data, refused in of_file:
-                known = json.loads(facts)
-                if refused is not None or "digest" in known[0]:
-                    yield batch_of(PART, [{"facts": facts, "partial": data, "refused": refused}])
-                    continue
-                name, ids, id_bytes = (known[0][key] for key in ("name", "ids", "id_bytes"))
-                span = SummedFile(read_partial(data, definition), hashes_of([], 0), ids, id_bytes)
-                together = [joined([*together, span])]
-            for found in together:
-                yield part_of([_facts_of(file, name, found)], found.partial)
+            try:
+                yield from self._joined(definition, file, of_file)
+            except DeltaplaneError as fault:
+                yield part_of([], None, str(fault))
+
+    def _joined(self, definition: StreamDefinition, file: int, rows: Iterator[Any]) -> Iterator[Any]:
+        name, together = "", list[SummedFile]()
+        for _, facts, data, refused in rows:
+            known = json.loads(facts)
+            if refused is not None or "digest" in known[0]:
+                yield batch_of(PART, [{"facts": facts, "partial": data, "refused": refused}])
+                continue
+            name, ids, id_bytes = (known[0][key] for key in ("name", "ids", "id_bytes"))
+            span = SummedFile(read_partial(data, definition), hashes_of([], 0), ids, id_bytes)
+            together = [joined([*together, span])]
+        for found in together:
+            yield part_of([_facts_of(file, name, found)], found.partial)
 
 
 @dataclass(frozen=True)
