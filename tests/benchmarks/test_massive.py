@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import pytest
 
 from deltaplane.log.partial import Partial
+from deltaplane_benchmarks.speed.figures import Figures
 from deltaplane_benchmarks.speed.massive import by_processes, definition_of, quality, rows_of_block
+from deltaplane_benchmarks.speed.massive_command import figures, of_speed
 
 
 def test_the_rows_of_a_block_are_these_on_every_machine() -> None:
@@ -30,3 +33,23 @@ def test_processes_add_up_what_one_would_and_a_plane_is_better_than_chance() -> 
     )
     assert found.digest() == expected.digest()
     assert quality(definition, found, seed=0)[2] > 0.55
+
+
+@pytest.mark.parametrize("load", [0.1, 7.0])
+def test_a_speedup_says_little_where_cores_were_not_free(load: float) -> None:
+    table = Figures("massive: made", {"rows": "", "seconds": "", "load": ""})
+    for rows, seconds in ((100, 8.0), (100, 5.0), (400, 16.0)):
+        table.add(rows, seconds, load)
+    speedup, sizeup, scaleup = of_speed(table, 4)
+    assert "speedup of 4 processes over one: 1.60" in speedup
+    assert "sizeup: 4.0 times the rows took 3.20 times the seconds" in sizeup
+    assert "scaleup: 4.0 times the rows by 4 processes took 2.00" in scaleup
+    for said in (speedup, scaleup):
+        assert ("not free (load 7.0)" in said) == (load > 1)
+
+
+def test_the_figures_are_of_one_digest_and_stand_beside_the_papers() -> None:
+    table = figures(40_000, 0, ("local",), 0)
+    assert [row["rows"] for row in table.rows][-1] == 40_000
+    assert any("scaleup 872" in note for note in table.notes)
+    assert any(note.startswith("Digest of 40,000 rows") for note in table.notes)

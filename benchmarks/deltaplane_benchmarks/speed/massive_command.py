@@ -14,14 +14,18 @@ from deltaplane_benchmarks.shared_options import Outputs, Seed
 from deltaplane_benchmarks.speed.figures import Figures, write_json
 from deltaplane_services.cli.option_groups import with_groups
 
-__all__ = ["PAPER", "figures", "massive_command"]
+__all__ = ["PAPER", "figures", "massive_command", "memory_figures", "of_speed"]
 
 PAPER = (
     "Paper 3, 80,000,000 rows of 64 features on Spark, 1 to 4 cores: accuracy 84.89 %; speedup 1, 1.72, 2.13, 2.65;"
     " sizeup 1, 1.59, 2.21, 3.15; scaleup 872, 948, 1052, 1123 s. Its rows and its machines are others"
 )
-_FEWER = 4
-"""Part of the rows by which the sizeup is measured."""
+_UNITS_OF_A_LARGE_SUM = 512
+"""Of the hidden layer by which the driver's memory is measured: a sum of some megabytes."""
+
+
+_MOST_LOAD = 0.5
+"""Of the machine before a run, beyond which cores are not said to have been free."""
 
 
 @with_groups
@@ -32,10 +36,19 @@ def massive_command(
     ] = 2_000_000,
     units: Annotated[int, typer.Option(min=0, help="Units of the hidden layer; 0: none.")] = 64,
     engine: Annotated[Literal["local", "spark", "both"], typer.Option(help="What adds rows up.")] = "local",
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1, help="Measure the memory of Spark's driver at so many partitions instead; may be repeated."
+        ),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Paper 3: an extreme support vector machine in one pass over rows that are made in the tasks."""
-    table = figures(rows, units, ("local", "spark") if engine == "both" else (engine,), seed)
+    if partitions:
+        table = memory_figures(partitions, seed)
+    else:
+        table = figures(rows, units, ("local", "spark") if engine == "both" else (engine,), seed)
     table.show(Console(stderr=outputs.json_to == "-", highlight=False))
     if outputs.json_to is not None:
         write_json([table], outputs.json_to)
@@ -70,11 +83,12 @@ def figures(rows: int, units: int, engines: tuple[str, ...], seed: int) -> Figur
 
     whole: list[Summed] = []
     if "local" in engines:
-        add(by_processes(definition, seed, max(1, blocks // _FEWER), cores))
-        add(by_processes(definition, seed, max(1, blocks // _FEWER), 1))
+        fewer = max(1, blocks // max(2, cores))
+        add(by_processes(definition, seed, fewer, 1))
+        add(by_processes(definition, seed, fewer, cores))
         whole.append(by_processes(definition, seed, blocks, cores))
         add(whole[-1])
-        table.notes += _of_speed(table, cores)
+        table.notes += of_speed(table, cores)
     if "spark" in engines:
         from deltaplane_services.lake.spark import spark_session
 
@@ -93,14 +107,48 @@ def figures(rows: int, units: int, engines: tuple[str, ...], seed: int) -> Figur
     return table
 
 
-def _of_speed(table: Figures, cores: int) -> list[str]:
-    """What the first rows of the table say of speedup and sizeup, where cores were free."""
-    few, alone, every = table.rows[:3]
-    seconds = [float(row["seconds"] or 0.0) for row in (few, alone, every)]
-    busy = [float(row["load"] or 0.0) for row in (few, alone, every)]
+def of_speed(table: Figures, cores: int) -> list[str]:
+    """What the first rows of the table say of speedup, sizeup and scaleup, where cores were free."""
+    alone, few, every = table.rows[:3]
+    seconds = [float(row["seconds"] or 0.0) for row in (alone, few, every)]
+    busy = max(float(row["load"] or 0.0) for row in (alone, few, every))
     size = float(every["rows"] or 0.0) / float(few["rows"] or 1.0)
-    said = f"sizeup: {size:.1f} times the rows took {seconds[2] / seconds[0]:.2f} times the seconds"
-    speedup = f"speedup of {cores} processes over one: {seconds[1] / seconds[0]:.2f}"
-    if max(busy) > 0.5:
-        speedup += f"; cores were not free (load {max(busy):.1f}), so that this says little"
-    return [said + ".", speedup + "."]
+    said = [
+        f"speedup of {cores} processes over one: {seconds[0] / seconds[1]:.2f}",
+        f"sizeup: {size:.1f} times the rows took {seconds[2] / seconds[1]:.2f} times the seconds",
+        f"scaleup: {size:.1f} times the rows by {cores} processes took {seconds[2] / seconds[0]:.2f} of one's time",
+    ]
+    if busy > _MOST_LOAD:
+        of_load = f"; cores were not free (load {busy:.1f}), so that this says little"
+        said = [said[0] + of_load, said[1], said[2] + of_load]
+    return [one + "." for one in said]
+
+
+def memory_figures(partitions: list[int], seed: int) -> Figures:
+    """The table of the driver's memory. Raises :class:`ExtraMissing` where pyspark is not installed."""
+    from deltaplane_benchmarks.speed.driver_memory import cluster_session, measure
+    from deltaplane_benchmarks.speed.massive import definition_of
+
+    definition, session = definition_of(_UNITS_OF_A_LARGE_SUM, seed), cluster_session()
+    table = Figures(
+        f"massive: memory of Spark's driver, {_UNITS_OF_A_LARGE_SUM} hidden units",
+        {
+            "partitions": ",",
+            "rows": ",",
+            "MB of a sum": ".1f",
+            "MB of all sums": ",.0f",
+            "driver, Python, MB": ",.0f",
+            "driver, JVM, MB": ",.0f",
+            "load": ".1f",
+            "digest": "",
+        },
+    )
+    # The first work of a driver has it load what it needs.
+    measure(session, definition, seed, 2)
+    for count in partitions:
+        found = measure(session, definition, seed, count)
+        sizes = (found.partial_megabytes, found.partial_megabytes * count, found.python_megabytes, found.jvm_megabytes)
+        table.add(count, found.rows, *sizes, found.load, found.digest[:12])
+    table.notes.append("Resident memory of each process at its most, of which 512 MB may be heap of the JVM.")
+    table.notes.append("Sums are added eight at a time by the executors; the driver gets one.")
+    return table
