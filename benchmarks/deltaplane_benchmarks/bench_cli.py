@@ -17,7 +17,20 @@ from deltaplane_services.cli.option_groups import with_groups
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
-__all__ = ["HELP", "NEEDED", "app", "bench", "calibration", "imbalance", "keel", "papers", "peers", "streams", "tables"]
+__all__ = [
+    "HELP",
+    "NEEDED",
+    "app",
+    "bench",
+    "calibration",
+    "imbalance",
+    "keel",
+    "mllib",
+    "papers",
+    "peers",
+    "streams",
+    "tables",
+]
 
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
@@ -129,6 +142,24 @@ def peers(
     from deltaplane_benchmarks.experiments.peers import experiment
 
     _run([experiment(moa)], 2, how, outputs, label_delay)
+
+
+@app.command()
+@with_groups
+def mllib(
+    outputs: Outputs,
+    how: Experimenting,
+    rows: Annotated[int, typer.Option(min=1000, help="Rows of each of the five splits.")] = 100_000,
+) -> None:
+    r"""Run the linear classifiers of Spark's MLlib and ours on the same rows and splits: G-mean beside seconds.
+
+    pip install -e '.\[bench,spark]', and Java 17
+    """
+    _require_extra()
+    from deltaplane_benchmarks.experiments.mllib import experiment
+    from deltaplane_services.lake.spark import spark_session
+
+    _run([experiment(rows, spark_session())], 2, how, outputs)
 
 
 @app.command()
