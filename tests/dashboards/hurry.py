@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -32,14 +33,18 @@ def hurried_expression(expression: str, factor: int) -> str:
     return BOUND_IN_SECONDS.sub(lambda found: f"{found[1]}{int(found[2]) / factor:g}", shorter)
 
 
-def hurried(rules: Path, factor: int, directory: Path) -> Path:
-    """Write the rules of a file with every time divided by ``factor``, and return the new file."""
+def hurried(rules: Path, factor: int, directory: Path, others: Mapping[str, int] | None = None) -> Path:
+    """Write the rules of a file with every time divided by ``factor``, and return the new file.
+
+    ``others``: alert to a factor of its own.
+    """
     content = YAML(typ="safe", pure=True).load(rules)
     for group in content["groups"]:
         for rule in group["rules"]:
-            rule["expr"] = hurried_expression(rule["expr"], factor)
+            its_own = (others or {}).get(rule.get("alert"), factor)
+            rule["expr"] = hurried_expression(rule["expr"], its_own)
             if "for" in rule:
-                rule["for"] = f"{milliseconds(rule['for']) // factor}ms"
+                rule["for"] = f"{milliseconds(rule['for']) // its_own}ms"
     file = directory / rules.name
     # JSON is YAML, too, and no line of it is folded.
     file.write_text(json.dumps(content, indent=1), "utf-8")

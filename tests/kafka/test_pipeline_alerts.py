@@ -50,11 +50,13 @@ from services.intake_shop import FIRST_TIME as FIRST_PAYMENT
 from services.intake_shop import chargeback
 
 FACTOR = 30
+SLOWER = {"DeltaplaneRebuildsAgain": 12}
+"""An alert that counts what takes a second each time, so that a busy machine has no ten of it in twenty seconds."""
 PACE = "500ms"
 ROLES = ("worker", "worker", "merger", "scorer")
 BATCH_ROWS = 150
 BATCHES_PER_SECOND = 10
-CLAIM_SECONDS = 0.5
+CLAIM_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ def scene(kafka: RunningKafka, start_kafka: StartKafka, tmp_path_factory: pytest
         running(
             directory,
             [f"127.0.0.1:{port}" for port in ports],
-            hurried(DEPLOY / "alerts.yml", FACTOR, directory),
+            hurried(DEPLOY / "alerts.yml", FACTOR, directory, SLOWER),
             PACE,
         ) as prometheus,
     ):

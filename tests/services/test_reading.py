@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from deltaplane.errors import LogDisorder
+from deltaplane_services.kafka.log import end_behind
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.reading import Reading
 from deltaplane_services.processors.messages import SAMPLES, Record
 
@@ -76,3 +80,37 @@ def test_an_offset_beyond_the_end_is_refused() -> None:
 
 def test_before_anything_was_asked_for_nothing_is_judged() -> None:
     assert taken(Reading(), [(9, 3)]) == [True]
+
+
+class ClientOfAGrowingLog:
+    """A consumer that was told an end with what it fetched, while the broker knows a later one, or does not answer."""
+
+    def __init__(self, told: int, at_the_broker: int | None) -> None:
+        self.told, self.at_the_broker, self.asked = told, at_the_broker, 0
+
+    def get_watermark_offsets(self, _: TopicPartition, **how: Any) -> tuple[int, int]:
+        if how == {"cached": True}:
+            return 0, self.told
+        self.asked += 1
+        if self.at_the_broker is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return 0, self.at_the_broker
+
+
+def end_for(client: Any, *offsets: int) -> int | None:
+    return end_behind(client, TopicPartition("s.samples", 3), records(*offsets), 1.0)
+
+
+def test_records_that_the_broker_appended_after_it_had_said_the_end_are_no_made_up_ones() -> None:
+    client = ClientOfAGrowingLog(told=7, at_the_broker=9)
+    assert taken(asked(5), [(5, 6, 7, 8)], end_for(client, 5, 6, 7, 8)) == [True]
+    assert (client.asked, end_for(client, 5, 6), client.asked) == (1, 7, 1)
+    with pytest.raises(LogDisorder, match="expected offsets below 9, where the log ends, got 9"):
+        taken(asked(5), [(8, 9)] * 2, end_for(client, 8, 9))
+
+
+def test_an_end_is_asked_for_only_if_records_lie_beyond_the_one_that_is_known() -> None:
+    assert end_for(ClientOfAGrowingLog(told=-1001, at_the_broker=None), 5) is None
+    assert end_for(ClientOfAGrowingLog(told=7, at_the_broker=None)) == 7
+    with pytest.raises(LogUnavailable, match=r"s\.samples-3: its end cannot be had"):
+        end_for(ClientOfAGrowingLog(told=7, at_the_broker=None), 7)

@@ -352,6 +352,26 @@ def in_batches(records: Iterable[Record], most: int = 500) -> Iterator[list[Reco
         yield batch
 
 
+def end_behind(
+    consumer: Consumer, place: TopicPartition, records: Sequence[Record], timeout_seconds: float
+) -> int | None:
+    """The offset behind the last record of a log of which ``records`` came; None if the client does not know it.
+
+    The client is told the end with the records it fetches. But a broker looks where the log ends before it reads, so a
+    log that grows meanwhile seems to end before the newest of them. If one lies beyond, the broker is asked. Raises
+    :class:`LogUnavailable` if it does not answer in time.
+    """
+    _, end = consumer.get_watermark_offsets(place, cached=True)
+    if end < 0:
+        return None
+    if records and max(record.offset for record in records) >= end:
+        try:
+            _, end = consumer.get_watermark_offsets(place, timeout=timeout_seconds)
+        except KafkaException as fault:
+            raise LogUnavailable(f"{place.topic}-{place.partition}: its end cannot be had: {fault}") from fault
+    return end
+
+
 def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str) -> dict[tuple[str, int], int]:
     """(topic, partition) to the number of records behind a place, as far as the consumer knows without asking."""
     lags = {}

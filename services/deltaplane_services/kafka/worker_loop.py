@@ -28,7 +28,7 @@ from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import known_lags
+from deltaplane_services.kafka.log import end_behind, known_lags
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed
@@ -41,7 +41,7 @@ from deltaplane_services.kafka.silence import Silence
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
 from deltaplane_services.observe.metrics import WorkerMetrics
-from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES
+from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.system.arenas import trim_memory
 
@@ -267,7 +267,7 @@ class Worker(ServiceLoop):
         if silence is Silence.AT_A_BATCH:
             self._read_on()
         samples, retirements = came.records[SAMPLES], came.records[RETIREMENTS]
-        if any(not source.readings[topic].hear(of, self._end(source, topic)) for topic, of in came.records.items()):
+        if any(not source.readings[topic].hear(of, self._end(source, topic, of)) for topic, of in came.records.items()):
             logger.info("%s: the first record lies beyond what was asked for; asking again", source.processor.source)
             self._read_on()
             return
@@ -282,10 +282,10 @@ class Worker(ServiceLoop):
         if source.hold(samples, retirements):
             self._read_on()
 
-    def _end(self, source: AssignedSource, topic: str) -> int | None:
-        """The end of a log, as far as the client knows it without asking; None if it does not."""
+    def _end(self, source: AssignedSource, topic: str, came: Sequence[Record]) -> int | None:
+        """The end of a log of which some records came; None if the client does not know it."""
         place = TopicPartition(self._topic(topic), source.processor.source.partition)
-        return end if (end := self._member.client.get_watermark_offsets(place, cached=True)[1]) >= 0 else None
+        return end_behind(self._member.client, place, came, ANSWER_SECONDS)
 
     def _watch_topics(self) -> None:
         """Set every source aside if a topic was made anew."""
