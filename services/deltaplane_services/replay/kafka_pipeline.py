@@ -154,7 +154,7 @@ class KafkaPipeline:
     def dead_letters(self) -> list[DeadLetter]:
         """New dead letters of the site since the last call; waits until all that the model counts have come.
 
-        Raises :class:`PipelineStalled` if they do not come in time.
+        Raises :class:`PipelineStalled` if some are missing and no more come.
         """
         letters: list[DeadLetter] = []
         expected = self._letters_of(self.model) - self._letters_before
@@ -164,12 +164,13 @@ class KafkaPipeline:
                 # A worker that restarts writes the same letters again, with the same keys.
                 if record.key not in self._letters_seen:
                     self._letters_seen.add(record.key)
+                    deadline = time.monotonic() + WAIT_SECONDS
                     letters.append(readable(Codec.dead_letter(record)))
                     self._rows_seen += letters[-1].rows
             if time.monotonic() > deadline:
                 raise PipelineStalled(
-                    f"{expected} samples and retirements were refused, dead letters of {self._rows_seen} came"
-                    f" within {WAIT_SECONDS:g} s; look at {self.definition.name}.{DEAD_LETTERS}"
+                    f"{expected} samples and retirements were refused, dead letters of {self._rows_seen} came, and no"
+                    f" more within {WAIT_SECONDS:g} s; look at {self.definition.name}.{DEAD_LETTERS}"
                 )
         return letters
 
