@@ -34,6 +34,7 @@ __all__ = [
     "LOOK_SECONDS",
     "RETRY_SECONDS",
     "LogReader",
+    "end_behind",
     "in_batches",
     "known_lags",
     "record_of",
