@@ -35,7 +35,7 @@ from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Column, Exhibit
 from deltaplane_benchmarks.linear import coded
-from deltaplane_benchmarks.speed.processes import cost_of
+from deltaplane_benchmarks.speed.processes import cost_of, spark_process
 
 __all__ = ["CLASSES", "SPLITS", "UNITS", "Learned", "Split", "exhibit", "experiment", "ours", "splits_of", "theirs"]
 
@@ -138,8 +138,7 @@ def theirs(split: Split, session: Any) -> Iterator[Learned]:
         "MLlib LinearSVC": lambda weight: OneVsRest(classifier=LinearSVC(), **weight),
         "MLlib LogisticRegression": lambda weight: LogisticRegression(**weight),
     }
-    # The process of Spark itself; where it is not ours to see, nothing is known of it.
-    process = getattr(getattr(session.sparkContext, "_gateway", None), "proc", None)
+    process = spark_process(session)
     with tempfile.TemporaryDirectory() as place:
         training = _frame_of(session, Path(place) / "training.parquet", split.rows, split.codes)
         test = _frame_of(session, Path(place) / "test.parquet", split.test_rows, split.test_codes)

@@ -20,7 +20,7 @@ from deltaplane.public_names import extra_needed
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
 from deltaplane_benchmarks.speed.massive import rows_of_block
-from deltaplane_benchmarks.speed.processes import cost_of
+from deltaplane_benchmarks.speed.processes import cost_of, spark_process
 from deltaplane_services.lake import spark
 
 __all__ = ["DriverMemory", "cluster_session", "measure"]
@@ -64,7 +64,7 @@ def cluster_session() -> Any:
 
 def measure(session: Any, definition: StreamDefinition, seed: int, partitions: int) -> DriverMemory:
     """Add the sums of so many partitions up, and say what that took of the driver's memory."""
-    process = getattr(getattr(session.sparkContext, "_gateway", None), "proc", None)
+    process = spark_process(session)
     if process is None:
         raise DeltaplaneError("massive: the process of Spark's driver is not ours to see; run it without spark-submit")
     pids, load = (os.getpid(), process.pid), os.getloadavg()[0]

@@ -32,7 +32,7 @@ from deltaplane.stream.declared import DeclaredMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples, admit
 from deltaplane.wire import read_partial, write_partial
-from deltaplane_benchmarks.speed.processes import cost_of
+from deltaplane_benchmarks.speed.processes import cost_of, spark_process
 from deltaplane_services.lake import spark
 
 __all__ = ["BLOCK_ROWS", "FEATURES", "Summed", "by_processes", "by_spark", "definition_of", "quality", "rows_of_block"]
@@ -112,8 +112,7 @@ def by_processes(definition: StreamDefinition, seed: int, blocks: int, processes
 def by_spark(definition: StreamDefinition, seed: int, blocks: int, session: Any) -> Summed:
     """The sum of so many blocks by Spark: rows are made in its tasks, partials added in a tree."""
     tables, cores, load = definition.to_tables(), session.sparkContext.defaultParallelism, os.getloadavg()[0]
-    # The process of Spark itself; where it is not ours to see, nothing is known of it.
-    process = getattr(getattr(session.sparkContext, "_gateway", None), "proc", None)
+    process = spark_process(session)
     before = math.nan if process is None else cost_of(process.pid).cpu_seconds
     began = time.perf_counter()
     tasks = _tasks(blocks, cores)

@@ -26,7 +26,18 @@ from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.replay.kafka_pipeline import Service
 from deltaplane_services.replay.on_kafka import KafkaRun, delete_topics, start_services, stop_services
 
-__all__ = ["START_SECONDS", "Cost", "Load", "Producer", "Running", "Sent", "cost_of", "peak_megabytes", "running"]
+__all__ = [
+    "START_SECONDS",
+    "Cost",
+    "Load",
+    "Producer",
+    "Running",
+    "Sent",
+    "cost_of",
+    "peak_megabytes",
+    "running",
+    "spark_process",
+]
 
 START_SECONDS = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -191,3 +202,8 @@ def _produce(pipe: Connection, flags: dict[str, Any], tables: Mapping[str, Any],
     pipe.send(
         Sent(time.perf_counter() - began, time.process_time() - cpu, size, cost_of(os.getpid()).peak_megabytes, sent_at)
     )
+
+
+def spark_process(session: Any) -> Any:
+    """The process of a session of Spark; None if it is not ours to see, so that nothing is known of it."""
+    return getattr(getattr(session.sparkContext, "_gateway", None), "proc", None)

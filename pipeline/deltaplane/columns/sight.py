@@ -158,14 +158,12 @@ class Sight:
             (_CLOCK_READINGS, "times of day or durations", "written as numbers, such as minutes, they are read"),
             (_WITH_A_UNIT, "numbers with a unit", "written without it, they are read as numbers"),
         ):
-            fits = np.array([form.fullmatch(text) is not None for text in texts])
+            found = [form.fullmatch(text) for text in texts]
+            fits = np.array([one is not None for one in found])
             if len(texts) < _MANY_NUMBERS or self.rows[fits].sum() < MOST * self.present:
                 continue
-            if form is _WITH_A_UNIT:
-                found = [form.fullmatch(text) for text in texts]
-                if len({one["unit"] for one in found if one is not None}) > _FEW_UNITS:
-                    continue
-            return f"looks like {what}, such as {shown(texts[int(fits.argmax())])}: {cure}"
+            if len({one.groupdict().get("unit") for one in found if one is not None}) <= _FEW_UNITS:
+                return f"looks like {what}, such as {shown(texts[int(fits.argmax())])}: {cure}"
         return ""
 
     def quantile(self, values: Floats, part: float) -> float:

@@ -365,7 +365,8 @@ def end_behind(
     _, end = consumer.get_watermark_offsets(place, cached=True)
     if end < 0:
         return None
-    if records and max(record.offset for record in records) >= end:
+    # If the last record is not the one with the largest offset, they do not ascend, whatever the end.
+    if records and records[-1].offset >= end:
         try:
             _, end = consumer.get_watermark_offsets(place, timeout=timeout_seconds)
         except KafkaException as fault:

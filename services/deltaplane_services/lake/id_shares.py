@@ -45,9 +45,14 @@ class Share(NamedTuple):
     ordinals: bytes
     times: bytes
 
+    @property
+    def ends(self) -> Int64s:
+        """int64[n]: where each id ends."""
+        return np.cumsum(np.frombuffer(self.lengths, dtype=np.int32), dtype=np.int64)
+
     def each_id(self) -> Iterator[bytes]:
         """The ids, one after the other."""
-        ends = np.cumsum(np.frombuffer(self.lengths, dtype=np.int32), dtype=np.int64).tolist()
+        ends = self.ends.tolist()
         for begin, end in zip([0, *ends], ends, strict=False):
             yield self.ids[begin:end]
 
@@ -115,7 +120,7 @@ def losers_of_bucket(
 
 def _versions(share: Share, rows: Int64s) -> Versions:
     ordinals, times = (np.frombuffer(data, dtype=np.int64)[rows] for data in (share.ordinals, share.times))
-    ends = np.cumsum(np.frombuffer(share.lengths, dtype=np.int32), dtype=np.int64)
+    ends = share.ends
     begins = np.concatenate([[0], ends[:-1]])
     places = zip(begins[rows].tolist(), ends[rows].tolist(), strict=True)
     ids = [share.ids[begin:end].decode("utf-8", "surrogatepass") for begin, end in places]

@@ -354,13 +354,12 @@ class _Add:
         definition = self.definition
         total: Partial | None = None
         facts, refused = _Facts(), list[str]()
-        for batch in batches:
-            for row in batch.to_pylist():
-                if row["refused"] is not None:
-                    refused.append(row["refused"])
-                    continue
-                part = read_partial(row["partial"], definition)
-                total, facts = part if total is None else total + part, facts + json.loads(row["facts"])
+        for told, data, reason in rows_of(batches, "facts", "partial", "refused"):
+            if reason is not None:
+                refused.append(reason)
+                continue
+            part = read_partial(data, definition)
+            total, facts = part if total is None else total + part, facts + json.loads(told)
         if refused:
             raise ReaderError(min(refused))
         return None if total is None else (facts, total)
