@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deltaplane.errors import DefinitionError
+from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, read_definition
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import AsJson, StreamOptions
 from deltaplane_services.system.printable import echo, json_text
@@ -98,8 +99,11 @@ def _as_json(answer: Prediction | Unanswered) -> dict[str, object]:
 
 @with_groups
 def predict(
-    file: Annotated[Path, typer.Argument(help="Rows by name: .csv, .csv.gz, .tsv or .parquet; a class is not needed.")],
+    file: Annotated[
+        str, typer.Argument(help="Rows in any file that `replay` reads, or - for standard input; no label is needed.")
+    ],
     stream: StreamOptions,
+    form: FormatOptions,
     model: Annotated[
         Path | None, typer.Option(help="What `model export` has written, instead of the live model; needs no broker.")
     ] = None,
@@ -113,16 +117,16 @@ def predict(
 
     deltaplane predict new.csv --definition stream.toml --out scored.csv
     """
-    from deltaplane_services.definition_file.parsed_file import DefinitionFile
     from deltaplane_services.operations.model_listing import newest_model
-    from deltaplane_services.operations.predict import Asked, predict_file
+    from deltaplane_services.operations.predict import Asked, options_of, predict_file
     from deltaplane_services.serve.model_file import read_model_file
     from deltaplane_services.system.output_files import PRIVATE, OutputFile
     from deltaplane_services.system.table_files import check_kind
 
     check_kind(out, "out")
+    file_of_stream = read_definition(stream.definition, TimeOptions(), form)
     if model is not None:
-        definition = DefinitionFile.read(stream.definition).definition
+        definition = file_of_stream.definition
         exported = read_model_file(model, definition)
         asked = Asked(definition, exported.plane, exported)
     else:
@@ -131,10 +135,14 @@ def predict(
         if live.plane is None:
             raise DefinitionError(f"predict: model {live.version} has no plane yet: {live.refusal}")
         asked = Asked(settings.definition, live.plane, live)
+    options = options_of(file_of_stream, asked.definition, id_column)
     if out is None:
-        predict_file(file, asked, sys.stdout.buffer, ".csv", id_column=id_column, why=reasons)
-        return
-    with OutputFile(out, "out", PRIVATE) as output:
-        rows = predict_file(file, asked, output.file, out.suffix, id_column=id_column, why=reasons)
-        output.keep()
-    echo(f"{rows:,} rows in {out}", err=True)
+        done = predict_file(file, options, asked, sys.stdout.buffer, ".csv", why=reasons)
+    else:
+        with OutputFile(out, "out", PRIVATE) as output:
+            done = predict_file(file, options, asked, output.file, out.suffix, why=reasons)
+            output.keep()
+    for note in done.notes:
+        echo(f"note: {note}", err=True)
+    if out is not None:
+        echo(f"{done.rows:,} rows in {out}", err=True)

@@ -1,33 +1,31 @@
 """``deltaplane predict``: the prediction of a model for each row of a file; columns are matched by name.
 
-The rows need no class. The file is read in parts, so that memory does not grow with it.
+The file is of any kind that ``replay`` reads, and is read as ``replay`` reads it, except that rows need no label. It is
+read in blocks, so that memory does not grow with it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv, parquet
 
-from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.exported_model import ExportedModel
 from deltaplane.log.model import Model
 from deltaplane.log.reasons import reasons
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.rows_by_name import features_by_name
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
+from deltaplane_services.produce.feed_options import reader_options
+from deltaplane_services.readers import ReaderOptions, RowBlock, open_rows
 from deltaplane_services.system.table_files import table_writer
 
-__all__ = ["Asked", "predict_file"]
-
-_ROWS_AT_ONCE = 2**14
+__all__ = ["Asked", "Predicted", "options_of", "predict_file"]
 
 _SCHEMA = pa.schema(
     {
@@ -52,65 +50,69 @@ class Asked:
     model: Model | ExportedModel
 
 
-def predict_file(source: Path, asked: Asked, to: IO[bytes], kind: str, *, id_column: str | None, why: bool) -> int:
-    """The number of rows read; a line for each of them is written to ``to`` as ``kind``, ``.csv`` or ``.parquet``.
+@dataclass(frozen=True)
+class Predicted:
+    """The number of ``rows`` that were read, and ``notes`` on how the file was read."""
 
-    ``why`` adds the columns that contributed most. Raises :class:`DeltaplaneError` if the file cannot be read, or lacks
-    a column of the stream.
+    rows: int
+    notes: tuple[str, ...]
+
+
+def predict_file(
+    source: Path | str, options: ReaderOptions, asked: Asked, to: IO[bytes], kind: str, *, why: bool
+) -> Predicted:
+    """What was read; a line for each row is written to ``to`` as ``kind``, ``.csv`` or ``.parquet``, in their order.
+
+    ``options`` are those of :func:`options_of`. ``why`` adds the columns that contributed most. A row that the reader
+    refuses has its reason in place of a prediction. Raises :class:`ReaderError` if the file cannot be read, or lacks a
+    column of the stream.
     """
     schema = _SCHEMA if why else _SCHEMA.remove(_SCHEMA.get_field_index("reasons"))
     rows = 0
-    with table_writer(kind, to, schema) as writer:
-        for table in _tables(source):
-            answered = _answered(table, asked, rows, id_column, why=why)
+    with open_rows(str(source), options) as reader, table_writer(kind, to, schema) as writer:
+        for block in reader:
+            answered = _answered(block, asked, rows, why=why)
             writer.write_table(pa.Table.from_pydict({name: answered[name] for name in schema.names}, schema=schema))
-            rows += table.num_rows
-    return rows
+            rows += len(block) + len(block.refused)
+        return Predicted(rows, reader.notes)
 
 
-def _tables(source: Path) -> Iterator[pa.Table]:
-    names = source.name.lower()
-    try:
-        if names.endswith((".parquet", ".pq")):
-            for batch in parquet.ParquetFile(source).iter_batches(_ROWS_AT_ONCE):
-                yield pa.Table.from_batches([batch])
-        elif names.endswith((".csv", ".csv.gz", ".tsv")):
-            yield from _csv(source, "\t" if names.endswith(".tsv") else ",")
-        else:
-            raise DefinitionError(
-                f"predict: expected a file that ends in .csv, .csv.gz, .tsv or .parquet, got {source}"
-            )
-    except (OSError, pa.ArrowInvalid) as fault:
-        raise DeltaplaneError(f"{source}: it cannot be read: {fault}") from None
-
-
-def _csv(source: Path, delimiter: str) -> Iterator[pa.Table]:
-    """Every cell as text, so that column rules read it as they do elsewhere; an empty cell is missing."""
-    form = csv.ParseOptions(delimiter=delimiter)
-    with pa.input_stream(str(source), compression="detect") as opened:
-        names = csv.open_csv(opened, parse_options=form).schema.names
-    texts = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+def options_of(file: DefinitionFile, definition: StreamDefinition, id_column: str | None) -> ReaderOptions:
+    """The options for reading rows without labels: the columns of a stream, in the form that its file says."""
+    options = reader_options(file)
+    wanted = definition.features if definition.columns is None else definition.columns.columns
+    return replace(
+        options,
+        labelled=False,
+        label=None,
+        id=id_column,
+        time=None,
+        time_unit=None,
+        time_format=None,
+        time_zone=None,
+        features=wanted,
+        ignored=(),
+        # A column that is not read, such as the label, need not be there to have another name.
+        renamed=tuple(pair for pair in options.renamed if pair[1] in (*wanted, id_column)),
+        # The stream says what is done about a missing number.
+        missing="keep",
     )
-    with pa.input_stream(str(source), compression="detect") as opened:
-        reading = csv.open_csv(opened, parse_options=form, convert_options=texts)
-        for batch in reading:
-            yield pa.Table.from_batches([batch])
 
 
-def _answered(table: pa.Table, asked: Asked, before: int, id_column: str | None, *, why: bool) -> dict[str, Any]:
+def _answered(block: RowBlock, asked: Asked, before: int, *, why: bool) -> dict[str, Any]:
+    """The columns of a table with a row for each one of the block, be it refused or not, in the order of the file."""
     definition, plane = asked.definition, asked.plane
-    if id_column is not None and id_column not in table.column_names:
-        raise DefinitionError(f"predict: the file has no column {id_column!r} of ids; it has {table.column_names[:12]}")
-    features, unread = features_by_name(definition, table)
+    count = len(block) + len(block.refused)
+    lines = np.concatenate((block.line_numbers, np.array([row.line_number for row in block.refused], dtype=np.int64)))
+    place = np.argsort(np.argsort(lines, kind="stable"), kind="stable")
+    features = np.full((count, len(definition.features)), np.nan)
+    features[place[: len(block)]] = block.features
+    unread = {int(at): row.reason for at, row in zip(place[len(block) :], block.refused, strict=True)}
     answers = answer(plane, definition, features, unread).of_model(asked.model)
-    count = len(answers)
     found = reasons(plane, definition, features, answers.chosen) if why else None
-    ids = (
-        [None] * count
-        if id_column is None
-        else [None if one is None else str(one) for one in table[id_column].to_pylist()]
-    )
+    ids: list[str | None] = [None] * count
+    for at, row_id in zip(place.tolist(), block.ids or (), strict=False):
+        ids[at] = row_id
     return {
         "row": list(range(before + 1, before + count + 1)),
         "id": ids,

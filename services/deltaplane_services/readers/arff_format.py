@@ -117,7 +117,7 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     names = renamed([attribute.name for attribute in attributes], options, source.name)
     attributes = [replace(attribute, name=name) for attribute, name in zip(attributes, names, strict=True)]
     options = replace(options, renamed=())
-    if options.label is None:
+    if options.label is None and options.labelled:
         outputs = [attribute.name for attribute in attributes if attribute.role == "output"]
         if len(outputs) > 1:
             raise ReaderError(f"{source.name} has {len(outputs)} outputs, {listed(outputs)}; name one with `--label`.")
@@ -133,7 +133,7 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     layout = choose_columns(names, options, source.name)
     if options.encoder is None and options.decide is None and options.look is None:
         _refuse_features_without_numbers(attributes, layout, source.name)
-    values_of_label = attributes[layout.label].values
+    values_of_label = None if layout.label is None else attributes[layout.label].values
     form = None if layout.time is None else attributes[layout.time].form
     layout = replace(
         layout,
@@ -148,8 +148,8 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     )
     dialect = ArffDialect(tuple(attribute.left_out for attribute in attributes))
     reader = TableReader(cutter, layout, dialect, options, source)
-    if attributes[layout.label].kind == "numeric":
-        _refuse_measurements_as_labels(reader.first_cells(layout.label), attributes, layout, source.name)
+    if layout.label is not None and attributes[layout.label].kind == "numeric":
+        _refuse_measurements_as_labels(reader.first_cells(layout.label), attributes, names[layout.label], source.name)
     if reader.encodes:
         return reader.feature_names, reader.blocks()
     made = indicators.chosen(layout, wanted, source.name)
@@ -174,7 +174,7 @@ def _refuse_features_without_numbers(attributes: Sequence[Attribute], layout: La
 
 
 def _refuse_measurements_as_labels(
-    cells: Sequence[str], attributes: Sequence[Attribute], layout: Layout, where: str
+    cells: Sequence[str], attributes: Sequence[Attribute], label: str, where: str
 ) -> None:
     """Raise ReaderError if a numeric label is a measurement, of which each value would be a class."""
     different = {number for number in map(_number, cells) if not math.isnan(number)}
@@ -183,7 +183,7 @@ def _refuse_measurements_as_labels(
     nominal = [attribute.name for attribute in attributes if attribute.values is not None]
     instead = f"; nominal attributes are {listed(nominal)}" if nominal else ""
     raise ReaderError(
-        f"The label of {where} would be the attribute `{layout.names[layout.label]}`, which is numeric and has "
+        f"The label of {where} would be the attribute `{label}`, which is numeric and has "
         f"{len(different)} different values in the first {len(cells)} rows: they measure something and are no classes. "
         f"Name the class with `--label`{instead}."
     )

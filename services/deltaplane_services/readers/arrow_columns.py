@@ -19,7 +19,7 @@ from deltaplane_services.readers.cells import NumberForm, canonical_label, print
 from deltaplane_services.readers.coded_texts import CodedTexts
 from deltaplane_services.readers.encoded_columns import encoded_layout
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
-from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import UNLABELLED, ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule, rule_of_rows
 from deltaplane_services.readers.time_text import TIME_MISSING, milliseconds_of_ticks
@@ -50,8 +50,7 @@ class ArrowRows:
     def __init__(self, layout: Layout, *, refuse_nan: bool) -> None:
         self._layout = layout
         self._refuse_nan = refuse_nan
-        needed = [position for position in (layout.label, layout.id, layout.time) if position is not None]
-        self.columns = [layout.names[position] for position in sorted({*needed, *layout.features})]
+        self.columns = [layout.names[position] for position in sorted({*layout.texts, *layout.features})]
 
     @classmethod
     def of_schema(cls, schema: Any, options: ReaderOptions, where: str) -> ArrowRows:
@@ -95,13 +94,19 @@ class ArrowRows:
             faults.setdefault(row, reason)
         block = RowBlock(
             features,
-            labels_of(batch.column(layout.names[layout.label]), layout),
+            self._labels(batch),
             None if layout.id is None else _texts(batch.column(layout.names[layout.id])),
             times,
             np.arange(first_row, first_row + batch.num_rows, dtype=np.int64),
         )
         reasons = reasons_to_refuse(block, layout.feature_names, faults, refuse_nan=self._refuse_nan)
         return without_refused(block, reasons, lambda row: _text_of_row(batch, row - first_row))
+
+    def _labels(self, batch: Any) -> CodedTexts:
+        layout = self._layout
+        if layout.label is None:
+            return CodedTexts((UNLABELLED,), np.zeros(batch.num_rows, dtype=np.int32))
+        return labels_of(batch.column(layout.names[layout.label]), layout)
 
     def _features(self, batch: Any) -> tuple[Floats, dict[int, str]]:
         """(features float64[n, d], row to the reason why it has none)."""

@@ -21,7 +21,7 @@ from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.encoded_columns import RowEncoder
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
-from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import UNLABELLED, ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 from deltaplane_services.readers.whole_numbers import WholeNumberParser, WholeNumbers
 
@@ -58,8 +58,7 @@ class ColumnParser:
         # The system's allocator gives freed memory back, and Arrow's own does not; nothing here is allocated often.
         self._pool = pa.system_memory_pool()
         self._names = [str(position) for position in range(len(layout.names))]
-        text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
-        text.update(layout.codes)
+        text = {*layout.texts, *layout.codes}
         if layout.encoder is not None:
             text.update(layout.features)
         text.update(position for position in layout.features if not self._is_typed(position))
@@ -118,7 +117,7 @@ class ColumnParser:
         layout, texts, columns = self._layout, numbers.texts, _Conversion(self._layout)
         block = RowBlock(
             numbers.features,
-            columns.labels(texts[layout.label]),
+            columns.labels(None if layout.label is None else texts[layout.label], len(numbers.features)),
             None if layout.id is None else columns.ids(texts[layout.id]),
             None if layout.time is None else columns.times(pa.chunked_array([texts[layout.time]])),
             np.arange(first_line_number, first_line_number + len(numbers.features), dtype=np.int64),
@@ -193,7 +192,8 @@ class _Conversion:
 
     def block(self, table: Any, line_numbers: Int64s) -> RowBlock:
         layout = self._layout
-        labels = self.labels(table.column(str(layout.label)).to_pylist())
+        cells = None if layout.label is None else table.column(str(layout.label)).to_pylist()
+        labels = self.labels(cells, table.num_rows)
         ids = None if layout.id is None else self.ids(table.column(str(layout.id)).to_pylist())
         times = None if layout.time is None else self.times(table.column(str(layout.time)))
         return RowBlock(self._features(table), labels, ids, times, line_numbers)
@@ -210,8 +210,10 @@ class _Conversion:
             columns.append(self._numbers(column, position) if codes is None else self._coded(column, codes))
         return _side_by_side(columns, table.num_rows)
 
-    def labels(self, texts: list[str]) -> list[str]:
-        """The label of each cell of the label column; ``""`` if it is missing."""
+    def labels(self, texts: Sequence[str] | None, rows: int) -> list[str]:
+        """The label of each cell of the label column, ``""`` if it is missing; ``texts`` is None if there is none."""
+        if texts is None:
+            return [UNLABELLED] * rows
         names = {text: self._layout.labels(text) for text in set(texts)}
         labels = [names[text] for text in texts]
         declared = self._layout.declared_labels

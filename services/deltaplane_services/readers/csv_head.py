@@ -170,7 +170,7 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
     record = dialect.record(data, at, final=True)
     if record is None or not record.cells:
         raise ReaderError(f"The first line of {where} holds no names: {record.reason if record else NEVER_CLOSED}.")
-    if len(record.cells) == 1:
+    if len(record.cells) == 1 and options.labelled:
         raise ReaderError(
             f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and "
             "features were expected. If something else separates its cells, say what with `--delimiter`: a character, "

@@ -104,6 +104,7 @@ def first_cells(layout: Layout, rows: Sequence[Sequence[str]], *, fill_in: bool)
     """
     if not rows or (not fill_in and are_numbers(layout, rows)):
         return None
+    assert layout.label is not None, "rules are decided on by labels"
     return cells_of(layout, rows, layout.features), [layout.labels(row[layout.label]) for row in rows]
 
 
@@ -119,7 +120,7 @@ def cells_of(layout: Layout, rows: Sequence[Sequence[str]], positions: Iterable[
 
 def looked_at(layout: Layout) -> list[int]:
     """Positions of the columns that are looked at, in the order of the file."""
-    return sorted({*layout.features, layout.label})
+    return sorted({*layout.features} if layout.label is None else {*layout.features, layout.label})
 
 
 def _with_encoder(layout: Layout, encoder: Encoder) -> Layout:
@@ -127,7 +128,6 @@ def _with_encoder(layout: Layout, encoder: Encoder) -> Layout:
     if absent:
         raise ReaderError(f"The file has no column `{absent[0]}`, which [columns] has a rule for.")
     positions = tuple(layout.names.index(name) for name in encoder.columns)
-    taken = {layout.label, layout.id, layout.time}
-    if both := [layout.names[position] for position in positions if position in taken]:
+    if both := [layout.names[position] for position in positions if position in layout.texts]:
         raise ReaderError(f"The column `{both[0]}` has a rule in [columns], and is named as label, id or time as well.")
     return replace(layout, features=positions, encoder=encoder, codes={})

@@ -154,7 +154,7 @@ def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, .
         source.convert(lambda rest: ArrayLines(rest, source.name))
     keys, lists = _keys(source, options.ignored)
     layout = choose_columns(keys, options, source.name)
-    texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
+    texts = {keys[position] for position in layout.texts}
     features = frozenset(keys[position] for position in layout.features)
     used = texts.union(features)
     if of_no_use := [key for key in keys if key in lists and key in used]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from deltaplane import limits
 from deltaplane.columns.encoder import Encoder
@@ -30,6 +30,7 @@ class Layout:
     """Positions (from 0) of the columns that are read, in a table whose columns are ``names``.
 
     - ``codes``: position of a nominal feature to the numbers of its values, missing ones included.
+    - ``label``: None if rows are read without one.
     - ``declared_labels``: the only labels allowed; None if any text is.
     - ``labels``: the function from a text to the label that it names.
     - ``form``, ``forms``: how numbers are written, in general and in the columns at some positions.
@@ -38,7 +39,7 @@ class Layout:
     """
 
     names: tuple[str, ...]
-    label: int
+    label: int | None
     id: int | None
     time: int | None
     features: tuple[int, ...]
@@ -61,6 +62,11 @@ class Layout:
         if self.encoder is not None:
             return self.encoder.features
         return tuple(self.names[position] for position in self.features)
+
+    @property
+    def texts(self) -> list[int]:
+        """Positions of the columns that are no features: those of label, id and time, as far as there are any."""
+        return [position for position in (self.label, self.id, self.time) if position is not None]
 
     def form_of(self, position: int) -> NumberForm:
         """How the numbers of a column are written."""
@@ -105,14 +111,7 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
     """
     names = renamed(names, options, where)
     refuse_duplicates(names, where)
-    if options.label is None and options.look is not None:
-        # One column has to be it, and all of them are looked at.
-        options = replace(options, label=next(name for name in reversed(names) if name not in options.ignored))
-    if options.label is None:
-        raise ReaderError(
-            f"{where} has no column marked as the label. Name it with `--label`; the columns are {listed(names)}."
-        )
-    label = find_column(options.label, names, "label", where)
+    label = _label_of(names, options, where)
     row_id = None if options.id is None else find_column(options.id, names, "id", where)
     time = None if options.time is None else find_column(options.time, names, "time", where)
     roles = [position for position in (label, row_id, time) if position is not None]
@@ -128,6 +127,21 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
         labels=options.label_spelling,
         form=options.number_form,
     )
+
+
+def _label_of(names: Sequence[str], options: ReaderOptions, where: str) -> int | None:
+    """The position of the label; None if rows are read without one. Raises ReaderError if no column is named as it."""
+    if not options.labelled:
+        return None
+    wanted = options.label
+    if wanted is None and options.look is not None:
+        # One column has to be it, and all of them are looked at.
+        wanted = next(name for name in reversed(names) if name not in options.ignored)
+    if wanted is None:
+        raise ReaderError(
+            f"{where} has no column marked as the label. Name it with `--label`; the columns are {listed(names)}."
+        )
+    return find_column(wanted, names, "label", where)
 
 
 def renamed(names: Sequence[str], options: ReaderOptions, where: str) -> list[str]:

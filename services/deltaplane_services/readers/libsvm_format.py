@@ -25,7 +25,7 @@ from deltaplane_services.readers.libsvm_rows import (
     read_regular_lines,
 )
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import UNLABELLED, ReaderError, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 
 __all__ = ["LABEL", "open_libsvm"]
@@ -205,7 +205,7 @@ class _DenseRows:
         self._any_index = options.features is not None
         self._number_of_features = len(names.names)
         self._refuse_nan = options.missing == "refuse"
-        self._labels = options.label_spelling
+        self._labels = options.label_spelling if options.labelled else lambda _: UNLABELLED
         self._form = options.number_form
         self._origin = origin
         self.feature_names = tuple(names.names[position] for position in wanted)

@@ -115,6 +115,7 @@ def _first_cells(file: TypedColumns, layout: Layout, written: dict[str, str], *,
     """The first cells to decide rules on; None if they cannot be read, or all features are numbers and stay so."""
     import pyarrow as pa
 
+    assert layout.label is not None, "rules are decided on by labels"
     names = [layout.names[position] for position in layout.features]
     first: Any = None
     with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
@@ -173,6 +174,7 @@ class _TypedRows:
         self._file = file
         self._rows = ArrowRows(layout, refuse_nan=options.missing == "refuse")
         self._source = source
+        self._labelled = options.labelled
         self._name = source.name
         first, end = options.row_groups or (0, len(file.rows_of_groups))
         self._groups = list(range(first, end))
@@ -188,10 +190,10 @@ class _TypedRows:
             return
         first_values = (cell_of(batch.column(0), 0) for batch in self._batches([bad[0]], 1))
         came = str(next(first_values, None))
+        cure = f"Leave it out with `{ignoring(bad)}`, or name those to use with `--features`."
         raise ReaderError(
             f"The column `{bad[0]}` of {self._name} holds {kinds[bad[0]]} where a feature must be a "
-            f"number: its first value is {clip(came, 40)!r}. Leave it out with "
-            f"`{ignoring(bad)}`, or name those to use with `--features`."
+            f"number: its first value is {clip(came, 40)!r}. {cure if self._labelled else 'Write it as numbers.'}"
         )
 
     def blocks(self) -> Iterator[RowBlock]:

@@ -24,6 +24,7 @@ __all__ = [
     "ESCAPED_QUOTE",
     "NO_QUOTE",
     "TIME_UNITS",
+    "UNLABELLED",
     "Decide",
     "Look",
     "Looked",
@@ -45,6 +46,9 @@ ESCAPED_QUOTE = '\\"'
 """The name of a quote before which a backslash stands inside a cell."""
 
 NO_QUOTE = "none"
+
+UNLABELLED = "?"
+"""What stands for the label of a row that is read without one."""
 
 _NO_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape")
 """Encodings of names and of source text, which data files do not have."""
@@ -72,7 +76,7 @@ class RowBlock:
     """n consecutive rows of a file by columns, and the rows between them that were refused, in file order.
 
     - ``features``: float64[n, d].
-    - ``labels``: n texts.
+    - ``labels``: n texts; each is ``UNLABELLED`` if rows are read without labels.
     - ``ids``: n texts, or None if no id column was named.
     - ``event_times_milliseconds``: int64[n] since the epoch, UTC, or None if no time column was named.
     - ``line_numbers``: int64[n], counted from 1; a record over several lines has the first of them. In Parquet these
@@ -158,7 +162,8 @@ Decide: TypeAlias = Callable[[Mapping[str, Cells], Sequence[str]], Encoder]
 class ReaderOptions:
     """The roles of a file's columns, and how to read it. Raises ReaderError for options that cannot be.
 
-    Columns: ``label``, ``id`` and ``time`` name one each. ``features`` names the features in order; None stands for all
+    Columns: ``label``, ``id`` and ``time`` name one each; rows that are not ``labelled`` have no label to be named, and
+    are read without one. ``features`` names the features in order; None stands for all
     other columns in file order, without the ``ignored`` ones. ``renamed`` are pairs (name in the file, name everywhere
     else). ``missing``: whether a row with a missing feature is refused, or kept with NaN. ``na`` are the texts of a
     missing feature or label, besides NaN and the empty cell.
@@ -189,6 +194,7 @@ class ReaderOptions:
     """
 
     label: str | None = None
+    labelled: bool = True
     id: str | None = None
     time: str | None = None
     features: tuple[str, ...] | None = None

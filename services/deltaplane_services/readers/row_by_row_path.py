@@ -15,7 +15,7 @@ from deltaplane_services.readers.bounds import BLOCK_ROWS, rows_of_a_block
 from deltaplane_services.readers.cells import clip, excerpt
 from deltaplane_services.readers.encoded_columns import RowEncoder
 from deltaplane_services.readers.layout import Layout
-from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import UNLABELLED, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
 
 __all__ = ["HEADER_AGAIN", "RowByRow", "TextInFeatures", "wrong_count"]
@@ -37,6 +37,8 @@ class RowByRow:
     def __init__(self, layout: Layout, options: ReaderOptions) -> None:
         self._layout = layout
         self._refuse_missing = options.missing == "refuse"
+        # The column that is looked at first to tell whether a row is the header again.
+        self._telling = layout.features[0] if layout.label is None else layout.label
         # With a single feature, itemgetter would return a cell instead of a row of cells.
         fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
         self._encoder = None if layout.encoder is None else RowEncoder(layout)
@@ -86,9 +88,9 @@ class RowByRow:
         try:
             if len(cells) != len(layout.names):
                 raise ValueError(wrong_count(len(cells), len(layout.names)))
-            if cells[layout.label].strip() == layout.names[layout.label] and self._is_header(cells):
+            if cells[self._telling].strip() == layout.names[self._telling] and self._is_header(cells):
                 raise ValueError(HEADER_AGAIN)
-            label = self._label(cells[layout.label])
+            label = UNLABELLED if layout.label is None else self._label(cells[layout.label])
             row_id = "" if layout.id is None else cells[layout.id].strip()
             if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
                 raise ValueError(id_unusable(row_id))

@@ -87,6 +87,8 @@ class TableReader:
         self._cutter = cutter
         self._dialect = dialect
         self._name = source.name
+        # Of rows that are asked about, each has its reason; there is no column to be left out.
+        self._labelled = options.labelled
         if options.look is not None:
             self._look(layout, options.look)
         if layout.time is not None and layout.times is None:
@@ -144,7 +146,7 @@ class TableReader:
 
     def _refuse_text_columns(self, blocks: list[RowBlock]) -> None:
         text = self._rows.first_text
-        if text is None or any(len(block) for block in blocks):
+        if text is None or not self._labelled or any(len(block) for block in blocks):
             return
         if 2 * self._rows.rows_with_text <= sum(len(block.refused) for block in blocks):
             return

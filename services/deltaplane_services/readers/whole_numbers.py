@@ -40,7 +40,7 @@ class WholeNumberParser:
         self._delimiter = ord(delimiter)
         self._columns = len(layout.names)
         self._number_of_features = len(layout.features)
-        self._texts = [position for position in (layout.label, layout.id, layout.time) if position is not None]
+        self._texts = layout.texts
         first, last = layout.features[0], layout.features[-1]
         adjoin = layout.features == tuple(range(first, last + 1))
         self._features = slice(first, last + 1) if adjoin else np.array(layout.features)
