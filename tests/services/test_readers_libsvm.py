@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
+from deltaplane.columns.encoder import Encoder
+from deltaplane.columns.rules import NumberRule
 from deltaplane_services.readers import ReaderError, ReaderOptions, libsvm_format, open_rows
 from deltaplane_services.readers.libsvm_rows import extreme_indices, read_lines, read_regular_lines
 from services.readers_samples import Rows, read, same_bits, trickle
@@ -174,6 +176,7 @@ def test_wide_rows_come_in_bounded_blocks_and_every_refused_row_once() -> None:
         (b"1 1:1\n", ReaderOptions(time="t", format="libsvm"), "without a column `t` for the time"),
         (b"1 1:1\n", ReaderOptions(features=("x",), format="libsvm"), "no column `x` for the features"),
         (b"1 1:1\n", ReaderOptions(number_of_features=10**6, format="libsvm"), "1000000 features were asked for"),
+        (b"1 1:1\n", ReaderOptions(encoder=Encoder((NumberRule("f1"),)), format="libsvm"), "[columns]: take them out"),
     ],
 )
 def test_faults_of_the_file_are_told_when_it_is_opened(data: bytes, options: ReaderOptions, expected: str) -> None:

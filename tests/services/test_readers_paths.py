@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from deltaplane_services.readers import ReaderOptions, open_rows
 from deltaplane_services.readers.csv_format import CsvDialect
+from deltaplane_services.readers.row_blocks import UNLABELLED
 from services.readers_samples import Rows, read, same_bits
 
 COLUMNS = ("k", "a", "t", "b", "note", "c", "y")
@@ -165,6 +166,25 @@ def test_the_fast_path_and_the_exact_path_give_the_same_blocks_and_the_same_reas
     assert same_bits(fast.features, exact.features)
     assert (fast.labels, fast.times, fast.line_numbers) == (exact.labels, exact.times, exact.line_numbers)
     assert fast.refused == exact.refused
+
+
+@given(st.lists(st.tuples(numbers, times, numbers, st.text(st.sampled_from("ab 1"), max_size=2)), min_size=1))
+def test_rows_that_are_read_without_a_label_are_those_of_a_file_that_lacks_none(
+    drawn: list[tuple[str, str, str, str]],
+) -> None:
+    rows = [("1", "2", "3", "one"), *drawn]
+    without = "\n".join(["a,t,b,y", *(",".join(cells) for cells in rows)]).encode()
+    labelled = "\n".join(["a,t,b,y", *(",".join((*cells[:3], "some")) for cells in rows)]).encode()
+    known = read(labelled, ReaderOptions("y", time="t", time_unit="s"))
+    options = ReaderOptions(labelled=False, time="t", time_unit="s", features=("a", "b"))
+    fast = read(without, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CsvDialect, "is_plain", lambda _self, _data: False)
+        exact = read(without, options)
+    for found in (fast, exact):
+        assert same_bits(found.features, known.features)
+        assert (found.times, found.line_numbers, found.reasons) == (known.times, known.line_numbers, known.reasons)
+        assert set(found.labels) == {UNLABELLED}
 
 
 @given(st.lists(st.integers(0, 2**64 - 1).filter(lambda bits: (bits >> 52) & 0x7FF != 0x7FF), min_size=1))

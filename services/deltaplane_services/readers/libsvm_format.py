@@ -48,6 +48,11 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
             f"{source.name} is a LIBSVM file, where what is left out is 0 and no column has a rule: `--missing median`"
             " is for tables; fill the grid's offset in with `--missing offset`, or leave the option out."
         )
+    if options.encoder is not None:
+        raise ReaderError(
+            f"{source.name} is a LIBSVM file, where what is left out is 0 and no column has a rule; the definition has"
+            " [columns]: take them out, or write the rows as a table with these columns."
+        )
     cutter = LineCutter(source)
     beginning: list[SparseRows] = []
     while not beginning and (piece := cutter.next_piece()) is not None:
