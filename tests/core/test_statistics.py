@@ -167,3 +167,12 @@ def test_rows_of_one_class_need_no_sorting_and_no_rows_have_no_class() -> None:
     rows = np.array([[1.0], [2.0]])
     assert moments_by_class(rows, np.array([1, 1], dtype=np.int32), ["a", "b"]) == {"b": Moments.of_rows(rows)}
     assert moments_by_class(rows[:0], np.zeros(0, dtype=np.int32), ["a"]) == {}
+
+
+@pytest.mark.parametrize("classes", [2, 256, 257, 65_537])
+def test_rows_of_any_number_of_classes_go_to_their_own(classes: int) -> None:
+    codes = np.array([classes - 1, 0, classes // 2, classes - 1, 0], dtype=np.int32)
+    rows = np.arange(1.0, 6.0)[:, None]
+    labels = [f"class {code}" for code in range(classes)]
+    expected = {labels[code]: Moments.of_rows(rows[codes == code]) for code in {0, classes // 2, classes - 1}}
+    assert moments_by_class(rows, codes, labels) == expected

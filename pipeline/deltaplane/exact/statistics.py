@@ -163,7 +163,8 @@ def moments_by_class(quantized: Quantized, codes: Codes, labels: Sequence[K]) ->
     present = np.flatnonzero(counts).tolist()
     if len(present) == 1:
         return {labels[present[0]]: Moments.of_rows(quantized)}
-    order = np.argsort(codes, kind="stable")
+    # NumPy sorts integers of one or two bytes by counting, which takes a fifth of the time.
+    order = np.argsort(codes.astype(np.min_scalar_type(len(counts)), copy=False), kind="stable")
     stops = counts.cumsum().tolist()
     return {
         labels[code]: Moments.of_rows(quantized, order[stops[code] - int(counts[code]) : stops[code]])

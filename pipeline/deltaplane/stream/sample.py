@@ -319,9 +319,7 @@ def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[s
     """The open classes of a batch that there is room for. A label that no good row has does not count."""
     if all(label in known for label in labels):
         return _Room(labels, codes, None, ())
-    rows = np.flatnonzero(good)
-    used, first = np.unique(codes[rows], return_index=True)
-    in_order = [labels[code] for code in used[np.argsort(first)].tolist()]
+    in_order = [labels[code] for code in _in_order(codes[good], len(labels))]
     unknown = [label for label in in_order if label not in known]
     new = unknown[: max(0, most - len(known))]
     admitted = {label for label in in_order if label in known} | set(new)
@@ -330,6 +328,15 @@ def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[s
     recoded = np.array([place.get(label, -1) for label in labels], dtype=np.int32)[codes]
     beyond = good & (recoded < 0)
     return _Room(kept, recoded, beyond if beyond.any() else None, tuple(new))
+
+
+def _in_order(codes: Int32s, count: int) -> list[int]:
+    """The different ones of some codes int32[n], each below ``count``, in the order in which they come first."""
+    first = np.full(count, len(codes))
+    # Of several rows with one code the last that is written stays, which is the first of all; nothing is sorted.
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    order: list[int] = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))].tolist()
+    return order
 
 
 def _one_too_many(samples: Samples, row: int, most: int) -> Refusal:

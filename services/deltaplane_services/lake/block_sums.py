@@ -13,7 +13,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples, NoIds, Refusal, Samples, admit
 from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane_services.readers.arrow_columns import ArrowRows
-from deltaplane_services.readers.coded_texts import codes_of
+from deltaplane_services.readers.coded_texts import CodedTexts, codes_of
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 
 __all__ = [
@@ -35,14 +35,15 @@ def samples_of_block(block: RowBlock) -> Samples:
 
     Without a column of ids all have the same, and without times all are of 1970.
     """
+    nothing = np.zeros(len(block), dtype=np.int64)
     times = block.event_times_milliseconds
     if times is None:
-        times = np.zeros(len(block), dtype=np.int64)
-    table, codes = codes_of(block.labels)
+        times = nothing
+    labels = block.labels
+    table, codes = (labels.table, labels.codes) if isinstance(labels, CodedTexts) else codes_of(labels)
     ids = NoIds(len(block)) if block.ids is None else block.ids
     # No log says when rows of a table came, so that no event time is ahead of it.
-    samples = Samples.of_record(ids, times, table, codes, block.features)
-    return replace(samples, rows=block.line_numbers, log_times=times)
+    return Samples(ids, times, table, codes, block.features, nothing, block.line_numbers, log_times=times)
 
 
 def admitted_of_block(definition: StreamDefinition, block: RowBlock) -> tuple[AdmittedSamples, list[Refusal]]:
