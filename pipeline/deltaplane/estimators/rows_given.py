@@ -187,9 +187,7 @@ class RowSpace:
         for piece in self.feature_map.pieces(len(quantized)):
             rows, codes = quantized[piece], labelled.codes[piece]
             if self.folds > 1:
-                # Keys of two bytes are sorted several times as fast as wider ones.
-                kind = np.min_scalar_type(-len(keys))
-                codes = (folds_of(rows, self.folds) * len(labelled.texts) + codes).astype(kind)
+                codes = (folds_of(rows, self.folds) * len(labelled.texts) + codes).astype(np.int32)
             total = total + Statistics(total.dimension, moments_by_class(self.feature_map.apply(rows), codes, keys))
         return total
 
