@@ -171,6 +171,28 @@ def test_a_merger_that_knows_no_more_leaves_the_last_word_to_the_other() -> None
     assert published(merger).version == 6
 
 
+def test_a_merger_publishes_again_where_the_last_word_says_that_event_time_has_come_further_than_its_rows() -> None:
+    """Else the record of one who is no merger would stay the newest for as long as nothing comes."""
+    merger = merger_of(delta(HERE, 0, ROWS))
+    own = published(merger)
+    position, *others = own.positions
+    lies = (
+        replace(own, version=5, watermark=own.watermark + 1),
+        replace(own, version=7, positions=(replace(position, watermark=position.watermark + 1), *others)),
+    )
+    for lie in lies:
+        merger.see_other(lie)
+        model = published(merger)
+        assert (model.version, model.watermark) == (lie.version + 1, own.watermark)
+        assert model.positions == own.positions
+        merger.see_other(model)
+        assert merger.publish(2) is None
+    # Another merger may have read more than this one, and so know of later rows.
+    further = replace(position, watermark=position.watermark + 1, read_to=position.read_to + 1)
+    merger.see_other(replace(own, version=20, watermark=own.watermark + 1, positions=(further, *others)))
+    assert merger.publish(3) is None
+
+
 def test_of_more_classes_than_a_model_tells_apart_it_has_those_with_the_most_rows_in_whatever_order_they_came() -> None:
     definition = definition_of("all", partitions=2, classes=ClassDefinition(most=2))
     rows = {"a": [1.0], "b": [5.0, 7.0], "c": [3.0], "z": [-5.0, -6.0, -9.0]}

@@ -255,11 +255,13 @@ class Merger:
         )
 
     def see_other(self, model: Model) -> None:
-        """Continue above the version of another merger's model, and publish again if that model knows less.
+        """Continue above the version of another merger's model, and publish again if that model knows less, or lies.
 
         Two mergers may both believe that they are elected. Readers ignore versions that are not higher. So without this
         call, the model of a merger that is behind could stay with them for good: without rows, or with an owner whose
-        source another has claimed since, or with a source that has been removed.
+        source another has claimed since, or with a source that has been removed. The same holds for a record by one who
+        is no merger, which says that event time has come further than the very same records have brought it. No other
+        difference is answered, since two honest mergers may blend other planes, and would answer each other for ever.
         """
         if model.version < self.version:
             return
@@ -268,12 +270,20 @@ class Merger:
         self._changed = self._changed or any(
             self._knows_more(state, known.get(source)) for source, state in self._sources.items()
         )
+        if not self._changed and all(self._has_read_as_far_as(position) for position in model.positions):
+            self._changed = model.watermark > self.watermark or any(
+                position.watermark > self._sources[position.source].rebuild.watermark for position in model.positions
+            )
 
     def _knows_more(self, state: SourceState, told: SourcePosition | None) -> bool:
         if told is None:
             return state.sequence > 0 or state.owner != "" or state.removed
         later = self._read_to.get(state.source, 0) > told.read_to
         return state.sequence > told.sequence or (later and (state.owner, state.removed) != (told.owner, told.removed))
+
+    def _has_read_as_far_as(self, position: SourcePosition) -> bool:
+        """Whether all that the position knows of its source is known here."""
+        return position.source in self._sources and position.read_to <= self._read_to.get(position.source, 0)
 
     @property
     def watermark(self) -> int:
