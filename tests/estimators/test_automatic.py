@@ -51,10 +51,9 @@ def test_models_predictions_and_digest_are_the_bits_of_a_replay_of_the_same_chun
     model._row_names = tuple(NAMES)
     predicted = model.predict_then_fit(X, y, classes=keywords.get("classes"))
     assert model.feature_map_ == replay.definition.feature_map
-    asked, fixed = keywords.get("feature_map", "auto"), "C" in keywords or keywords.get("max_window") == 110
-    assert (model.feature_map_.kind == "mixed") == (
-        asked == "mixed" or (asked == "auto" and classes == 2 and not fixed)
-    )
+    asked, fixed = keywords.get("feature_map", "auto"), keywords.keys() & {"window", "C"}
+    curved = asked == "mixed" or (asked == "auto" and not fixed and keywords.get("max_window") != 110)
+    assert (model.feature_map_.kind == "mixed") == curved
     assert (model.flat_because_ is None) == (asked != "auto" or model.feature_map_.kind == "mixed")
     assert predicted.tolist() == replay.predictions.column("prediction").to_pylist()
     assert model.digest() == replay.digest

@@ -73,9 +73,10 @@ def test_where_auto_has_no_curved_candidates_the_reason_is_told() -> None:
     assert "window or C is fixed" in why_flat(AutomaticProximalSVM(window=200), X, y)
     assert "one of 128 rows or more" in why_flat(AutomaticProximalSVM(max_window=127), X, y)
     assert "this one has 101 features" in why_flat(AutomaticProximalSVM(), wide, y)
-    assert "with two classes, and there are 3" in why_flat(AutomaticProximalSVM(), X, np.arange(300) % 3)
+    assert "there are 9, more than 8" in why_flat(AutomaticProximalSVM(), X, np.arange(300) % 9)
     assert "1 first rows tell no scales" in why_flat(AutomaticProximalSVM(), X[:1], y[:1])
     assert AutomaticProximalSVM().partial_fit(X, y).flat_because_ is None
+    assert AutomaticProximalSVM().partial_fit(X, np.arange(300) % 8).flat_because_ is None
     assert AutomaticProximalSVM(feature_map=None).partial_fit(X, y).flat_because_ is None
     assert AutomaticProximalSVM(feature_map="mixed").partial_fit(wide, y).feature_map_.units == 160
 

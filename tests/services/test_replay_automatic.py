@@ -141,8 +141,9 @@ def test_where_nothing_is_named_window_and_c_decide_whether_a_replay_is_curved(
 @pytest.mark.parametrize(
     ("flags", "classes", "told"),
     [
-        ((), "xyz", "it was measured with two classes, and there are 3"),
-        (("--positive", "x"), "xyz", None),
+        ((), "abcdefghi", "there are 9, more than 8"),
+        ((), "abcdefgh", None),
+        (("--positive", "a"), "abcdefghi", None),
         (("--feature-map", "auto", "--window", "100"), "xy", "one of 128 rows or more"),
         (("--max-window", "120"), "xy", "one of 128 rows or more"),
     ],
@@ -155,7 +156,11 @@ def test_where_a_replay_is_not_curved_by_itself_a_note_says_why(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    file = write_rows(tmp_path / "rows.csv", [row for row in three_classes(7, 450) if row[2] in classes])
+    random = np.random.default_rng(7)
+    values = random.normal(size=(450, 2)).round(3)
+    labels = [classes[row % len(classes)] for row in range(len(values))]
+    rows = [(a, b, label) for (a, b), label in zip(values.tolist(), labels, strict=True)]
+    file = write_rows(tmp_path / "rows.csv", rows)
     summary = replay((file, "--label", "label", *flags), monkeypatch, capsys)
     kind = summary["settings"]["definition"]["feature_map"]["kind"]
     notes = [note for note in summary["notes"] if "no curved candidates (--feature-map auto): " in note]

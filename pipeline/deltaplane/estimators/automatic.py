@@ -52,7 +52,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
     - ``objective``: the measure that is optimised, such as ``"kappa"``; others than the G-mean need declared classes.
     - ``weighting``: ``"default"`` tries several weightings if there are several windows or C.
     - ``feature_map``: ``"auto"`` puts curved candidates beside the flat ones if window and C are both ``"auto"``, and
-      if the rows of the first call have two classes and up to 64 features; ``flat_because_`` says why it does not.
+      if the rows of the first call have up to 8 classes and 64 features; ``flat_because_`` says why it does not.
       ``"mixed"`` always does, ``"linear"`` or None never. A :class:`deltaplane.maps.feature_maps.FeatureMap`, such as
       the ``feature_map_`` of another estimator, is used as it is; others are fitted on the rows of the first call.
 

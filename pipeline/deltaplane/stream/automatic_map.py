@@ -1,8 +1,8 @@
 """Whether a stream is curved by itself: when the feature map ``auto`` is a mixed map, and why it is none otherwise.
 
-Curved candidates take about five times the processor time of flat ones, which stay beside them. That is worth it on
-streams such as those it was measured on: two classes, and up to 54 features. On others the map is left out, unless
-somebody asks for the mixed map by its name.
+Curved candidates take two to five times the processor time of flat ones, which stay beside them. That is worth it on
+streams such as those it was measured on: up to eight classes, and up to 54 features. On others the map is left out,
+unless somebody asks for the mixed map by its name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ FEATURES_OF_AUTO = 64
 """The features of a row up to which ``auto`` is curved: the widest stream that was measured has 54. With them a system
 has fewer than 256 unknowns. Of larger ones the last digit of a condition estimate may depend on where memory lies."""
 
-CLASSES_OF_AUTO = 2
-"""The classes up to which ``auto`` is curved. A stream with open classes has room for fewer of them with a map."""
+CLASSES_OF_AUTO = 8
+"""The classes up to which ``auto`` is curved: eight make a delta four times as large as two. With open classes there is
+room for 27 or more beside a map, three times as many as these, so that classes that come later are not refused."""
 
 ROWS_OF_A_SCALE = 2
 """One row has no deviation, so all of its values would be the centers of a map without scales."""
@@ -31,7 +32,10 @@ def why_flat(
     the largest number of units.
     """
     if classes > CLASSES_OF_AUTO:
-        return f"it was measured with two classes, and there are {classes}; the map 'mixed' curves it all the same"
+        return (
+            f"each class makes a delta larger, and there are {classes}, more than {CLASSES_OF_AUTO}; the map 'mixed'"
+            " curves it all the same"
+        )
     if features > FEATURES_OF_AUTO:
         return (
             f"it was measured on narrow tables, and this one has {features} features, more than {FEATURES_OF_AUTO};"

@@ -113,7 +113,7 @@ class PlaneOptions:
     feature_map: Annotated[
         str | None,
         typer.Option(
-            help="auto: curved candidates beside flat ones, of a mixed map, for two classes and up to 64 features; the"
+            help="auto: curved candidates beside flat ones, of a mixed map, for up to 8 classes and 64 features; the"
             " default where window and C are auto, without --definition and --prior. Else linear (none), the default"
             " elsewhere, or mixed, hidden, fourier: a curved boundary."
         ),
