@@ -14,6 +14,7 @@ started in the ordinary way.
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import functools
 import gc
@@ -91,7 +92,9 @@ def start(
 
 @functools.cache
 def _server() -> _Server:
-    return _Server()
+    server = _Server()
+    atexit.register(server.close)
+    return server
 
 
 class _Fork:
@@ -150,6 +153,11 @@ class _Server:
                 start_new_session=True,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
+
+    def close(self) -> None:
+        """Have the prepared process end, which it does once nobody can ask it any more."""
+        self._socket.close()
+        self._process.wait()
 
     def fork(self, arguments: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> _Fork:
         asked = json.dumps([list(arguments), dict(environment), str(Path.cwd())]).encode()
