@@ -90,8 +90,8 @@ def test_a_definition_that_was_written_gives_the_replay_that_there_would_have_be
 
 
 def test_where_a_definition_has_no_map_it_says_why() -> None:
-    first = first_rows_of("x,y,z\n" + "".join(f"{row}.5,{row % 7},{'abc'[row % 3]}\n" for row in range(60)))
-    for roles, why in ((Roles("z"), "there are 3; the map 'mixed'"), (Roles(), "no label is named")):
+    first = first_rows_of("x,y,z\n" + "".join(f"{row}.5,{row % 7},{'abcdefghi'[row % 9]}\n" for row in range(60)))
+    for roles, why in ((Roles("z"), "there are 9, more than 8; the map 'mixed'"), (Roles(), "no label is named")):
         text = definition_text(inspect(first, roles, Overrides()))
         assert "no table [feature_map]: " in text
         assert why in text
