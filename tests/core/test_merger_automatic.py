@@ -208,6 +208,25 @@ def test_a_merger_goes_on_from_the_last_model_that_is_not_behind_its_checkpoints
     assert candidates(found) == candidates(published(merger))
 
 
+def test_while_solving_is_refused_plane_and_candidates_are_of_one_model() -> None:
+    """Else an audit finds no model that both are from."""
+    merger = begun()
+    merger.apply(delta(HERE, 1, tried(9)))
+    ahead = published(merger)
+    assert ahead.plane is not None
+    other = replace(ahead.plane, weights=2.0 * ahead.plane.weights)
+    late = replace(ahead, version=ahead.version + 1, plane=other, plane_version=ahead.version + 1, blend=None)
+    again = Merger(DEFINITION)
+    again.restore([merger.state(source) for source in (HERE, THERE)], late, weighed_by=ahead)
+    for source in (HERE, THERE):
+        state = again.state(source)
+        again.apply(delta(source, state.sequence, change=Statistics(2) - state.statistics))
+    found = published(again)
+    assert found.refusal is not None
+    assert (found.plane, found.plane_version) == (ahead.plane, ahead.plane_version)
+    assert candidates(found) == candidates(ahead)
+
+
 def test_trials_count_once_although_a_merger_published_before_it_had_caught_up_with_the_candidates_it_has() -> None:
     merger = begun()
     checkpoint = [merger.state(source) for source in (HERE, THERE)]

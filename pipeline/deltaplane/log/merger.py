@@ -155,7 +155,8 @@ class Merger:
     ) -> None:
         """Start from checkpoints; versions continue from the ``last`` model, so that they always increase.
 
-        ``weighed_by``: the model whose candidates to continue with, if it is not the last; see :func:`goes_on_from`.
+        ``weighed_by``: the model whose plane and candidates to continue with, if it is not the last; see
+        :func:`goes_on_from`.
         ``weighed_to``: for each source, the sequence that models up to that one had come to. The candidates may have
         counts of tiles that their own model does not contain yet: a merger that starts from older checkpoints reads
         these tiles again, and may publish before it has come as far as the model whose candidates it goes on with.
@@ -172,11 +173,14 @@ class Merger:
             self.scores = self.scores + state.scores
             self.totals.update(state.counts)
         if last is not None:
-            self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
+            self.version = last.version
             # The model may contain deltas that are newer than the checkpoints. They are read again, but the candidates
             # have their prequential counts already.
             chosen = weighed_by or last
             self._blend = chosen.blend
+            # While solving is refused, a model keeps plane and candidates, which must be of one and the same model.
+            kept = last if chosen.plane is None else chosen
+            self._plane, self._plane_version = kept.plane, kept.plane_version
             self._calibration = chosen.calibration or self._calibration
             self._weighed = furthest(weighed_to, chosen.come_to)
             if last.options != self.definition.solver:
