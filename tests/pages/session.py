@@ -25,6 +25,8 @@ from tidy.sources import TOP
 PATIENCE_SECONDS = 120.0
 """After this a block is taken for hung. Nothing is measured by it."""
 
+_SHOWN_LINES = 12
+
 
 class Session:
     """Runs blocks. ``replaced``: words of a page, and what they are here, such as the address of the tests' broker."""
@@ -64,6 +66,16 @@ class Session:
 
     def run(self, page: Path) -> int:
         """Do all that a page says, and return how many blocks were run or written; fails at the first that is wrong."""
+        try:
+            return self._run(page)
+        except AssertionError as fault:
+            # A service that a page starts says in its own log why it has ended.
+            for log in sorted(self.directory.glob("*.log")):
+                lines = log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
+                fault.add_note("\n".join([f"{log.name} ends with", *lines]))
+            raise
+
+    def _run(self, page: Path) -> int:
         printed, done = None, 0
         for block in blocks_of(page):
             where = f"{page.name}:{block.line}"

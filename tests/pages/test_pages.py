@@ -107,6 +107,15 @@ def test_a_page_that_does_not_do_what_it_says_is_found(block: str, fault: str, t
         session.run(page)
 
 
+def test_a_page_that_fails_shows_how_the_logs_of_its_services_end(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```sh\n(echo gone >&2) 2> worker.log\nfalse\n```\n", "utf-8")
+    (tmp_path / "session").mkdir()
+    with reading(tmp_path / "session") as session, pytest.raises(AssertionError) as found:
+        session.run(page)
+    assert found.value.__notes__ == ["worker.log ends with\ngone"]
+
+
 def test_a_page_is_one_session_from_top_to_bottom(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
