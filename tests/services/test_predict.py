@@ -88,6 +88,16 @@ def written(directory: Path, kind: str) -> Path:
     return file
 
 
+def told(source: Path, form: ReaderOptions, model_asked: Asked) -> list[dict[str, str]]:
+    """The lines that are written for the rows of a file."""
+    out = source.with_suffix(".told")
+    with out.open("wb") as opened:
+        done = predict_file(source, form, model_asked, opened, ".csv", why=False)
+    lines = list(csv.DictReader(out.read_text().splitlines()))
+    assert len(lines) == done.rows
+    return lines
+
+
 KINDS = ["csv", "csv.gz", "tsv", "semicolons.csv", "parquet", "arrow", "jsonl", "json", "arff"]
 
 
@@ -114,22 +124,17 @@ def test_every_row_has_an_answer_or_a_reason(tmp_path: Path, kind: str) -> None:
 def test_rows_of_sparse_indices_have_answers_whatever_stands_for_their_label(tmp_path: Path) -> None:
     tables = {**TABLES, "features": {"names": ["f1", "f2"]}}
     stream = StreamDefinition.from_tables(tables)
-    source, out = tmp_path / "rows.libsvm", tmp_path / "out.parquet"
+    source = tmp_path / "rows.libsvm"
     source.write_text("0 1:4 2:1\n0\n? 1:3\n1 1:3.5 2:-2\n")
-    form = options_of(DefinitionFile.of(tables), stream, None)
-    with out.open("wb") as opened:
-        predict_file(source, form, Asked(stream, PLANE, model()), opened, ".parquet", why=False)
-    found = pq.read_table(out).to_pylist()
+    found = told(source, options_of(DefinitionFile.of(tables), stream, None), Asked(stream, PLANE, model()))
     rows = np.array([[4.0, 1.0], [0.0, 0.0], [3.0, 0.0], [3.5, -2.0]])
     assert [row["predicted"] for row in found] == answer(PLANE, stream, rows).classes
 
 
 def test_a_bad_row_has_its_reason_and_costs_no_other(tmp_path: Path) -> None:
-    source, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    source = tmp_path / "rows.csv"
     source.write_text("x,y,class\n4,1,UP\noops,1,UP\n1,2\n\nx,y,class\n,2,UP\n3.5,-2,\n")
-    with out.open("wb") as opened:
-        assert predict_file(source, options(), asked(), opened, ".csv", why=False).rows == 6
-    found = list(csv.DictReader(out.read_text().splitlines()))
+    found = told(source, options(), asked())
     answered = answer(PLANE, DEFINITION, np.array([[4.0, 1.0], [3.5, -2.0]])).classes
     assert [row["predicted"] or None for row in found] == [answered[0], *[None] * 4, answered[1]]
     assert [row["refused"] for row in found] == [
@@ -137,18 +142,15 @@ def test_a_bad_row_has_its_reason_and_costs_no_other(tmp_path: Path) -> None:
         "the feature `x` is 'oops', which is not a number",
         "the row has 2 cells and the file 3 columns",
         "the line is the header again",
-        found[4]["refused"],
+        "feature 'x' is not a number",
         "",
     ]
-    assert "x" in found[4]["refused"]
 
 
 def test_rows_of_text_alone_have_a_reason_each(tmp_path: Path) -> None:
-    source, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    source = tmp_path / "rows.csv"
     source.write_text("x,y\na,1\nb,2\n")
-    with out.open("wb") as opened:
-        assert predict_file(source, options(), asked(), opened, ".csv", why=False).rows == 2
-    found = list(csv.DictReader(out.read_text().splitlines()))
+    found = told(source, options(), asked())
     assert ["which is not a number" in row["refused"] for row in found] == [True, True]
 
 
@@ -156,12 +158,9 @@ def test_a_table_of_the_only_feature_needs_no_other_column(tmp_path: Path) -> No
     tables: dict[str, Any] = {**PLAIN, "features": {"names": ["height"]}, "grid": {"steps": [2.0**-16]}}
     stream = StreamDefinition.from_tables(tables)
     plane = replace(PLANE, weights=np.array([[0.5]]), means=np.array([0.0]))
-    source, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    source = tmp_path / "rows.csv"
     source.write_text("height\n1\n-2\n")
-    form = options_of(DefinitionFile.of(tables), stream, None)
-    with out.open("wb") as opened:
-        predict_file(source, form, Asked(stream, plane, model()), opened, ".csv", why=False)
-    found = list(csv.DictReader(out.read_text().splitlines()))
+    found = told(source, options_of(DefinitionFile.of(tables), stream, None), Asked(stream, plane, model()))
     assert [float(row["score"]) for row in found] == answer(plane, stream, [[1.0], [-2.0]]).values[:, 0].tolist()
 
 
@@ -181,20 +180,17 @@ def test_columns_with_rules_are_encoded_as_a_row_by_name_is(tmp_path: Path) -> N
     stream = StreamDefinition.from_tables({key: value for key, value in tables.items() if key != "input"})
     width = len(stream.features)
     plane = replace(PLANE, weights=np.arange(1.0, width + 1.0)[None, :], means=np.zeros(width))
-    source, out = tmp_path / "rows.jsonl", tmp_path / "out.csv"
+    source = tmp_path / "rows.jsonl"
     rows: list[dict[str, Any]] = [
         {"amount": 1.5, "land": "AT"},
         {"amount": None, "land": "DE"},
         {"amount": "-3", "land": "FR"},
     ]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    form = options_of(DefinitionFile.of(tables), stream, None)
-    with out.open("wb") as opened:
-        predict_file(source, form, Asked(stream, plane, model()), opened, ".csv", why=False)
+    found = told(source, options_of(DefinitionFile.of(tables), stream, None), Asked(stream, plane, model()))
     by_name = [{"amount": row["amount"], "country": row["land"]} for row in rows]
     features, unread = features_by_name(stream, by_name)
     expected = answer(plane, stream, features, unread)
-    found = list(csv.DictReader(out.read_text().splitlines()))
     assert [row["predicted"] for row in found] == expected.classes
     assert [float(row["score"]) for row in found] == expected.values[:, 0].tolist()
 

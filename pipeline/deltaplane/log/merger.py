@@ -271,13 +271,11 @@ class Merger:
             return
         known = {position.source: position for position in model.positions}
         self.version = model.version
-        self._changed = self._changed or any(
-            self._knows_more(state, known.get(source)) for source, state in self._sources.items()
+        self._changed = (
+            self._changed
+            or any(self._knows_more(state, known.get(source)) for source, state in self._sources.items())
+            or self._is_ahead_of_its_rows(model)
         )
-        if not self._changed and all(self._has_read_as_far_as(position) for position in model.positions):
-            self._changed = model.watermark > self.watermark or any(
-                position.watermark > self._sources[position.source].rebuild.watermark for position in model.positions
-            )
 
     def _knows_more(self, state: SourceState, told: SourcePosition | None) -> bool:
         if told is None:
@@ -285,9 +283,14 @@ class Merger:
         later = self._read_to.get(state.source, 0) > told.read_to
         return state.sequence > told.sequence or (later and (state.owner, state.removed) != (told.owner, told.removed))
 
-    def _has_read_as_far_as(self, position: SourcePosition) -> bool:
-        """Whether all that the position knows of its source is known here."""
-        return position.source in self._sources and position.read_to <= self._read_to.get(position.source, 0)
+    def _is_ahead_of_its_rows(self, model: Model) -> bool:
+        """Whether a model that knows no record that is not known here says that event time has come further."""
+        positions = model.positions
+        if any(one.source not in self._sources or one.read_to > self._read_to.get(one.source, 0) for one in positions):
+            return False
+        return model.watermark > self.watermark or any(
+            one.watermark > self._sources[one.source].rebuild.watermark for one in positions
+        )
 
     @property
     def watermark(self) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "Retirement",
     "Samples",
     "admit",
+    "codes_as_they_come",
     "misplaced",
     "refused_for_its_place",
     "usable",
@@ -319,7 +320,7 @@ def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[s
     """The open classes of a batch that there is room for. A label that no good row has does not count."""
     if all(label in known for label in labels):
         return _Room(labels, codes, None, ())
-    in_order = [labels[code] for code in _in_order(codes[good], len(labels))]
+    in_order = [labels[code] for code in codes_as_they_come(codes[good], len(labels))]
     unknown = [label for label in in_order if label not in known]
     new = unknown[: max(0, most - len(known))]
     admitted = {label for label in in_order if label in known} | set(new)
@@ -330,7 +331,7 @@ def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[s
     return _Room(kept, recoded, beyond if beyond.any() else None, tuple(new))
 
 
-def _in_order(codes: Int32s, count: int) -> list[int]:
+def codes_as_they_come(codes: Int32s, count: int) -> list[int]:
     """The different ones of some codes int32[n], each below ``count``, in the order in which they come first."""
     first = np.full(count, len(codes))
     # Of several rows with one code the last that is written stays, which is the first of all; nothing is sorted.

@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 
 from deltaplane.arrays import Int32s
+from deltaplane.stream.sample import codes_as_they_come
 
 __all__ = ["CodedTexts", "codes_of"]
 
@@ -49,10 +50,7 @@ def codes_of(texts: Sequence[str]) -> tuple[tuple[str, ...], Int32s]:
         table = tuple(dict.fromkeys(texts))
         place = {text: code for code, text in enumerate(table)}
         return table, np.fromiter(map(place.__getitem__, texts), dtype=np.int32, count=len(texts))
-    first = np.full(len(texts.table), len(texts))
-    # Of several rows with one code the last that is written stays, which is the first of all.
-    first[texts.codes[::-1]] = np.arange(len(texts))[::-1]
-    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(texts))]
+    order = codes_as_they_come(texts.codes, len(texts.table))
     places = np.empty(len(texts.table), dtype=np.int32)
     places[order] = np.arange(len(order))
-    return tuple(texts.table[code] for code in order.tolist()), places[texts.codes]
+    return tuple(texts.table[code] for code in order), places[texts.codes]

@@ -190,10 +190,12 @@ class _TypedRows:
             return
         first_values = (cell_of(batch.column(0), 0) for batch in self._batches([bad[0]], 1))
         came = str(next(first_values, None))
-        cure = f"Leave it out with `{ignoring(bad)}`, or name those to use with `--features`."
+        cure = "Write it as numbers."
+        if self._labelled:
+            cure = f"Leave it out with `{ignoring(bad)}`, or name those to use with `--features`."
         raise ReaderError(
             f"The column `{bad[0]}` of {self._name} holds {kinds[bad[0]]} where a feature must be a "
-            f"number: its first value is {clip(came, 40)!r}. {cure if self._labelled else 'Write it as numbers.'}"
+            f"number: its first value is {clip(came, 40)!r}. {cure}"
         )
 
     def blocks(self) -> Iterator[RowBlock]:

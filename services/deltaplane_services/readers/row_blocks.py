@@ -163,10 +163,10 @@ class ReaderOptions:
     """The roles of a file's columns, and how to read it. Raises ReaderError for options that cannot be.
 
     Columns: ``label``, ``id`` and ``time`` name one each; rows that are not ``labelled`` have no label to be named, and
-    are read without one. ``features`` names the features in order; None stands for all
-    other columns in file order, without the ``ignored`` ones. ``renamed`` are pairs (name in the file, name everywhere
-    else). ``missing``: whether a row with a missing feature is refused, or kept with NaN. ``na`` are the texts of a
-    missing feature or label, besides NaN and the empty cell.
+    are read without one. ``features`` names the features in order; None stands for all other columns in file order,
+    without the ``ignored`` ones. ``renamed`` are pairs (name in the file, name everywhere else). ``missing``: whether a
+    row with a missing feature is refused, or kept with NaN. ``na`` are the texts of a missing feature or label, besides
+    NaN and the empty cell.
 
     Text: ``format`` is one of :data:`FORMATS`; None recognises it by the name or the first bytes. ``encoding`` names
     the encoding; None recognises it by the first bytes. ``decimal`` and ``thousands`` are the signs in numbers.

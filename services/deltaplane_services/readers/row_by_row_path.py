@@ -37,8 +37,7 @@ class RowByRow:
     def __init__(self, layout: Layout, options: ReaderOptions) -> None:
         self._layout = layout
         self._refuse_missing = options.missing == "refuse"
-        # The column that is looked at first to tell whether a row is the header again.
-        self._telling = layout.features[0] if layout.label is None else layout.label
+        self._header_cell = layout.features[0] if layout.label is None else layout.label
         # With a single feature, itemgetter would return a cell instead of a row of cells.
         fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
         self._encoder = None if layout.encoder is None else RowEncoder(layout)
@@ -88,7 +87,7 @@ class RowByRow:
         try:
             if len(cells) != len(layout.names):
                 raise ValueError(wrong_count(len(cells), len(layout.names)))
-            if cells[self._telling].strip() == layout.names[self._telling] and self._is_header(cells):
+            if cells[self._header_cell].strip() == layout.names[self._header_cell] and self._is_header(cells):
                 raise ValueError(HEADER_AGAIN)
             label = UNLABELLED if layout.label is None else self._label(cells[layout.label])
             row_id = "" if layout.id is None else cells[layout.id].strip()
