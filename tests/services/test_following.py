@@ -280,7 +280,7 @@ def kafka_error(code: int) -> KafkaException:
 def watch_of(now: list[float]) -> tuple[TopicWatch, list[Admin]]:
     made: list[Admin] = []
 
-    def make() -> Any:
+    def make(_note: object) -> Any:
         made.append(Admin())
         return made[-1]
 

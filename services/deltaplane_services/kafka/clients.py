@@ -112,13 +112,17 @@ def readers(settings: ServiceSettings) -> Iterator[tuple[LogReader, LogReader]]:
 
 def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str]) -> TopicWatch:
     """A watch over topics of a stream on one cluster; its clients log nothing, since the others log the same errors."""
-    properties = {**settings.admin_properties(cluster), "error_cb": _unheard, "log_level": 0}
     names = [f"{settings.definition.name}.{topic}" for topic in topics]
-    return TopicWatch(lambda: _made(AdminClient, properties, cluster), names)
+    return _watch(settings.admin_properties(cluster), cluster, names)
 
 
-def _unheard(error: KafkaError) -> None:
-    """Leave an error unlogged."""
+def _watch(properties: Mapping[str, Any], cluster: ClusterName, names: Sequence[str]) -> TopicWatch:
+    """A watch over topics by their full names, through clients with these properties."""
+
+    def client(note: Callable[[KafkaError], None]) -> AdminClient:
+        return _made(AdminClient, {**properties, "error_cb": note, "log_level": 0}, cluster)
+
+    return TopicWatch(client, names)
 
 
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> WorkerClients:
@@ -181,7 +185,6 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
     announced = announcement(settings.definition)
     properties = settings.consumer_properties("site", f"{name}.readers")
     out, most = settings.producer_properties("site"), MOST_UNACKNOWLEDGED_SAMPLES
-    watched = {**settings.admin_properties("site"), "error_cb": _unheard, "log_level": 0}
 
     def rows(partition: int) -> WaitingRows:
         return opened(Path(settings.knobs.state_directory), f"{name}.{settings.site}.{partition}", intake.identity)
@@ -192,7 +195,7 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
         site=ClusterClients(
             publisher=lambda: _made(lambda given: Publisher(given, name, on_delivered, most, announced), out, "site"),
             reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
-            watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
+            watch=lambda: _watch(settings.admin_properties("site"), "site", intake.topics),
         ),
         users_reader=lambda: _made(lambda given: LogReader(given, "", headers_of), properties, "site"),
         rows=rows,

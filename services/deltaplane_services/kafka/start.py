@@ -6,7 +6,7 @@ for ever. The rights that a command needs are in access.py; the brokers report t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -17,6 +17,7 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import ROLES, Operation
+from deltaplane_services.kafka.admin_questions import AdminQuestions
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.clients import reader
@@ -89,44 +90,41 @@ class _Described:
     def __init__(self, settings: ServiceSettings, cluster: ClusterName, topics: Mapping[str, object]) -> None:
         self._properties = settings.admin_properties(cluster)
         self._servers = settings.cluster(cluster).broker
-        self._last_error, self._turned_away = "", False
+        self._cluster: ClusterName = cluster
         self.topics: dict[str, TopicDescription | None] = {}
         of_name = {topic_name(settings.definition, topic): topic for topic in topics}
         for attempt in range(1, ATTEMPTS + 1):
             waiting = [name for name, topic in of_name.items() if topic not in self.topics]
-            self._ask(cluster, {name: of_name[name] for name in waiting}, last=attempt == ATTEMPTS)
+            self._ask({name: of_name[name] for name in waiting}, last=attempt == ATTEMPTS)
 
-    def _ask(self, cluster: ClusterName, of_name: Mapping[str, str], *, last: bool) -> None:
+    def _ask(self, of_name: Mapping[str, str], *, last: bool) -> None:
         """Ask for topics by name. Those without an answer in time are left for the next attempt, if there is one."""
         if not of_name:
             return
-        try:
-            given: dict[str, Any] = {**self._properties, "error_cb": self._note, "log_level": 0}
-            client = AdminClient(given)
-        except (KafkaException, TypeError, ValueError) as fault:
-            raise client_refused(fault, self._properties, cluster) from None
-        futures = client.describe_topics(
-            TopicCollection(list(of_name)), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+        questions = AdminQuestions(self._client)
+        names = TopicCollection(list(of_name))
+        answers = questions.wait(
+            lambda client, seconds: client.describe_topics(
+                names, include_authorized_operations=True, request_timeout=seconds
+            ),
+            ANSWER_SECONDS,
         )
-        for name, future in futures.items():
-            while not future.done() and not self._turned_away:
-                client.poll(0.05)
+        for name, answer in answers.items():
             try:
-                self.topics[of_name[name]] = future.result(0.0 if self._turned_away else None)
+                self.topics[of_name[name]] = answer.result(0.0)
             except (KafkaException, TimeoutError) as fault:
-                client.poll(0)
-                if last or self._turned_away or not _may_pass(fault):
-                    self._refuse(fault, name)
+                if last or questions.turned_away or not _may_pass(fault):
+                    self._refuse(fault, name, questions.last_error)
                     self.topics[of_name[name]] = None
 
-    def _note(self, error: KafkaError) -> None:
-        # "All brokers are down" is less specific than the error before it.
-        if error.name() != "_ALL_BROKERS_DOWN" or not self._last_error:
-            self._last_error = error.str()
-        # If a password or a certificate is refused, that does not pass by itself.
-        self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
+    def _client(self, note: Callable[[KafkaError], None]) -> AdminClient:
+        given: dict[str, Any] = {**self._properties, "error_cb": note, "log_level": 0}
+        try:
+            return AdminClient(given)
+        except (KafkaException, TypeError, ValueError) as fault:
+            raise client_refused(fault, self._properties, self._cluster) from None
 
-    def _refuse(self, fault: KafkaException | TimeoutError, name: str) -> None:
+    def _refuse(self, fault: KafkaException | TimeoutError, name: str, last_error: str) -> None:
         """Raise :class:`LogUnavailable` with the cause of a fault, unless it is a missing right."""
         error = fault.args[0] if fault.args else None
         if is_refusal(error):
@@ -136,7 +134,7 @@ class _Described:
                 f"kafka: topic {name}: {error.str()}; make the stream's topics with: deltaplane topics create"
             ) from None
         said = error.str() if isinstance(error, KafkaError) else str(fault)
-        said = without_secrets(with_cause(self._last_error or said, self._properties), self._properties)
+        said = without_secrets(with_cause(last_error or said, self._properties), self._properties)
         raise LogUnavailable(
             f"kafka: no broker at {self._servers} tells of topic {name} within {ATTEMPTS * ANSWER_SECONDS:g} s: {said};"
             " check that it runs, its address (--broker, --central-broker), and the properties security.protocol,"

@@ -9,12 +9,12 @@ without waiting for the answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient
 
+from deltaplane_services.kafka.admin_questions import AdminQuestions, Answers
 from deltaplane_services.kafka.client_errors import PASSING
 
 __all__ = ["ANSWER_SECONDS", "ASK_SECONDS", "TopicWatch"]
@@ -31,7 +31,7 @@ _NO_ANSWER = PASSING | {KafkaError._DESTROY}  # noqa: SLF001 - public all the sa
 _NO_ID = {"None", "A" * 22}
 """The ids that a broker reports if it knows none."""
 
-_Descriptions = Mapping[str, "Future[TopicDescription]"]
+_POLL_SECONDS = 0.01
 
 
 class TopicWatch:
@@ -42,39 +42,40 @@ class TopicWatch:
     """
 
     def __init__(
-        self, make: Callable[[], AdminClient], topics: Sequence[str], clock: Callable[[], float] = time.monotonic
+        self,
+        make: Callable[[Callable[[KafkaError], None]], AdminClient],
+        topics: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.ids: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
         self.missing: frozenset[str] = frozenset()
         self.silence: str | None = None
-        self._make, self._topics, self._clock = make, list(topics), clock
-        self._client: AdminClient | None = None
-        self._asked: _Descriptions | None = None
+        self._topics, self._clock = list(topics), clock
+        self._questions = AdminQuestions(make, clock)
         self._ask_at = clock()
 
     def turn(self) -> None:
         """Process an answer that has come, and ask again if it is time to; never waits."""
-        if self._asked is None and self._clock() >= self._ask_at:
-            self._client = self._client or self._make()
-            self._asked = self._client.describe_topics(TopicCollection(self._topics), request_timeout=ANSWER_SECONDS)
-        if self._client is not None:
-            self._client.poll(0)
-        if self._asked is not None and all(future.done() for future in self._asked.values()):
-            answered, self._asked = self._asked, None
+        if not self._questions.asked and self._clock() >= self._ask_at:
+            self._questions.begin(self._ask, ANSWER_SECONDS)
+        if (answered := self._questions.turn()) is not None:
             self._ask_at = self._clock() + ASK_SECONDS
             self._take(answered)
+
+    def _ask(self, client: AdminClient, seconds: float) -> Answers:
+        return client.describe_topics(TopicCollection(self._topics), request_timeout=seconds)
 
     def ask_now(self, seconds: float) -> None:
         """Ask now, and wait for the answer for so long; without one, nothing changes."""
         until = time.monotonic() + seconds
         self._ask_at = self._clock()
         self.turn()
-        while self._asked is not None and self._client is not None and time.monotonic() < until:
-            self._client.poll(0.01)
+        while self._questions.asked and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
             self.turn()
 
-    def _take(self, answered: _Descriptions) -> None:
+    def _take(self, answered: Answers) -> None:
         ids, partitions, missing, silence = {}, {}, set(), None
         for topic, future in answered.items():
             try:
@@ -95,8 +96,9 @@ class TopicWatch:
             self.ids, self.partitions, self.missing = ids, partitions, frozenset(missing)
         else:
             # A client that has lost its brokers may not find them again: see LogReader.
-            self._client, self._ask_at = None, self._clock()
+            self._questions.close()
+            self._ask_at = self._clock()
 
     def close(self) -> None:
         """Stop asking."""
-        self._client = self._asked = None
+        self._questions.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, Top
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file import kafka_properties as kafka
 from deltaplane_services.definition_file.settings import Cluster
+from deltaplane_services.kafka.admin_questions import AdminQuestions, Answers, Ask
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.topic_plans import (
     BROKER_SETTINGS,
@@ -70,32 +71,29 @@ class Administration:
         self.cluster = cluster
         self.timeout_seconds = timeout_seconds
         self.properties = kafka.admin(cluster.broker, cluster.properties)
-        self._last_error, self._turned_away = "", False
-        try:
-            properties: dict[str, Any] = {**self.properties, "error_cb": self._note, "log_level": 0}
-            self.client = AdminClient(properties)
-        except (KafkaException, TypeError, ValueError) as fault:
-            raise kafka.client_refused(fault, self.properties, cluster.name) from None
+        self._questions = AdminQuestions(self.new_client)
         self._reach()
 
-    def _note(self, error: KafkaError) -> None:
-        # "All brokers are down" is less specific than the error before it.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:  # noqa: SLF001
-            self._last_error = error.str()
-        # A refused password or certificate does not pass by itself.
-        self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
+    def new_client(self, note: Callable[[KafkaError], None] | None = None) -> AdminClient:
+        """A client, such as for requests that change something and are sent once; its errors are given to ``note``."""
+        properties: dict[str, Any] = {**self.properties, "error_cb": note or _leave, "log_level": 0}
+        try:
+            return AdminClient(properties)
+        except (KafkaException, TypeError, ValueError) as fault:
+            raise kafka.client_refused(fault, self.properties, self.cluster.name) from None
+
+    def _ask(self, ask: Ask) -> Answers:
+        return self._questions.wait(ask, self.timeout_seconds)
 
     def _reach(self) -> None:
-        answer = self.client.describe_cluster(request_timeout=self.timeout_seconds)
-        while not answer.done() and not self._turned_away:
-            self.client.poll(0.05)
+        answers = self._ask(lambda client, seconds: {"": client.describe_cluster(request_timeout=seconds)})
         try:
-            described = answer.result(0.0 if self._turned_away else None)
+            described = answers[""].result(0.0)
             self.brokers = [node.id for node in described.nodes]
         except (KafkaException, TimeoutError) as fault:
-            self.client.poll(0)
             plain = text_of(fault) if isinstance(fault, KafkaException) else str(fault)
-            said = kafka.without_secrets(with_cause(self._last_error or plain, self.properties), self.properties)
+            cause = with_cause(self._questions.last_error or plain, self.properties)
+            said = kafka.without_secrets(cause, self.properties)
             raise DeltaplaneError(
                 f"kafka: the {self.cluster.name} cluster at {self.cluster.broker} does not answer within"
                 f" {self.timeout_seconds:g} seconds: {said}; check that it runs, its address (--broker,"
@@ -192,7 +190,8 @@ class Administration:
         resource = ConfigResource(kind, name)
         until = time.monotonic() + min(SETTLING_SECONDS, self.timeout_seconds)
         while True:
-            future = self.client.describe_configs([resource], request_timeout=self.timeout_seconds)[resource]
+            answers = self._ask(lambda client, seconds: client.describe_configs([resource], request_timeout=seconds))
+            future = answers[resource]
             error = error_of(future)
             # A broker may not know a topic yet that another broker has just described.
             unheard = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -204,7 +203,8 @@ class Administration:
         """Name to description, for those of the topics that exist. Raises :class:`NotTold`."""
         names = TopicCollection([plan.name for plan in plans])
         described = {}
-        for name, future in self.client.describe_topics(names, request_timeout=self.timeout_seconds).items():
+        answers = self._ask(lambda client, seconds: client.describe_topics(names, request_timeout=seconds))
+        for name, future in answers.items():
             error = error_of(future)
             if error is None:
                 described[name] = future.result()
@@ -232,6 +232,10 @@ class Administration:
         """A command line of Kafka's own tools for this cluster."""
         secured = " --command-config client.properties" if "security.protocol" in self.properties else ""
         return f"{script} --bootstrap-server {self.cluster.broker}{secured} {arguments}"
+
+
+def _leave(error: KafkaError) -> None:
+    """Leave an error to the answer of the request, instead of to standard error."""
 
 
 def _milliseconds(broker: Mapping[str, str | None]) -> str | None:

@@ -58,7 +58,7 @@ class TopicMaking:
 
     def __init__(self, administration: Administration) -> None:
         self._administration = administration
-        self._client = administration.client
+        self._client = administration.new_client()
         self._cluster = administration.cluster.name
         self._until = time.monotonic() + administration.timeout_seconds
         self.made: list[Made] = []
