@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from random import Random
 
 from chaos.late import LateRecords
-from chaos.processes import SHUT_OUT, Process, Processes
+from chaos.processes import REFUSED, Process, Processes
 from chaos.streams import SESSION_SECONDS
 from chaos.transactions import Transactions
 from kafka.cluster import KafkaCluster
@@ -343,7 +343,7 @@ class Mayhem:
         old.busy = new.busy = True
 
         def wake() -> None:
-            old.may_end = new.may_end = frozenset({SHUT_OUT})
+            old.may_end = new.may_end = frozenset({REFUSED})
             self._processes.resume(old)
             self._when(
                 lambda: not (old.alive and new.alive),

@@ -7,15 +7,20 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kafka import prepared
 from kafka.guardian import Guardian, freeze, signal_group
 
-SHUT_OUT = 2
+REFUSED = 2
+"""The exit code of a service that says in its last line why it cannot go on."""
+
+TOO_EARLY = re.compile(r"_ALL_BROKERS_DOWN|_TRANSPORT|_TIMED_OUT|no broker at ")
+"""What the last line of a service has that found no broker when it began; its supervisor is to start it again."""
+
 END_SECONDS = 120.0
 """How long a process that was told to end may take before the run calls it hung."""
 
@@ -29,7 +34,8 @@ class Process:
 
     name: str
     command: str
-    process: subprocess.Popen[bytes]
+    arguments: Sequence[str]
+    process: prepared.Process
     log: Path
     frozen: bool = False
     busy: bool = False
@@ -55,9 +61,19 @@ class Process:
         said = self.said()
         return said.rfind(": elected;") > said.rfind(": standing by")
 
+    def begun(self) -> bool:
+        """Whether it has done any of its work."""
+        said = self.said()
+        return self.working() or any(word in said for word in ("elected;", "assigned partitions"))
+
+    def came_too_early(self) -> bool:
+        """Whether it ended before it had begun, since no broker answered; a supervisor starts such a service again."""
+        said = self.said().splitlines()
+        return self.process.poll() == REFUSED and not self.begun() and bool(said and TOO_EARLY.search(said[-1]))
+
     def shut_out(self) -> bool:
         """Whether it ended because another member has its name: to Kafka also after a coordinator forgot who it was."""
-        return self.process.poll() == SHUT_OUT and "this member cannot go on" in self.said()
+        return self.process.poll() == REFUSED and "this member cannot go on" in self.said()
 
     def working(self) -> bool:
         """Whether a worker has claimed anything."""
@@ -78,23 +94,15 @@ class Processes:
         """Start ``deltaplane COMMAND`` under a name; each life has a log of its own."""
         lives = sum(each.name == name for each in self.every)
         log = self._directory / f"{name}.{lives + 1}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                self.command_line(command, *more),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, "DELTAPLANE_METRICS_ADDRESS": "127.0.0.1:0"},
-            )
-        started = Process(name, command, process, log, named="--instance" in more)
+        arguments = [command, *self._common, *more]
+        started = Process(name, command, arguments, _begin(arguments, log), log, named="--instance" in more)
         self.every.append(started)
         self._guardian.watch(each.process.pid for each in self.every if each.alive)
         return started
 
     def command_line(self, command: str, *more: str) -> list[str]:
         """The command line of a service or a tool."""
-        return [sys.executable, "-m", "deltaplane_services", command, *self._common, *more]
+        return prepared.command_line(command, *self._common, *more)
 
     def kill(self, process: Process) -> None:
         """SIGKILL."""
@@ -104,8 +112,7 @@ class Processes:
 
     def terminate(self, process: Process) -> None:
         """SIGTERM: it must end by itself, in an orderly way; one that has not begun yet dies of the signal."""
-        begun = process.working() or "elected;" in process.said() or "assigned partitions" in process.said()
-        process.may_end = frozenset({0} if begun else {0, -signal.SIGTERM})
+        process.may_end = frozenset({0} if process.begun() else {0, -signal.SIGTERM})
         signal_group(process.process, signal.SIGTERM)
 
     def freeze(self, process: Process) -> None:
@@ -119,10 +126,16 @@ class Processes:
         signal_group(process.process, signal.SIGCONT)
 
     def watch(self) -> None:
-        """Take note of processes that ended and should not have, or ended otherwise than they should."""
+        """Take note of processes that ended and should not have, or ended otherwise than they should.
+
+        As a supervisor would, start those again that ended since no broker answered when they began.
+        """
         for process in self.every:
             code = process.process.poll()
-            if code is not None and code not in process.may_end and not (process.named and process.shut_out()):
+            if code is not None and not process.may_end and process.came_too_early():
+                process.process = _begin(process.arguments, process.log)
+                self._guardian.watch(each.process.pid for each in self.every if each.alive)
+            elif code is not None and code not in process.may_end and not (process.named and process.shut_out()):
                 tail = "\n".join(process.said().splitlines()[-12:])
                 self.faults.append(f"{process.name} ended with code {code}; it said last:\n{tail}")
                 process.may_end = frozenset({code})
@@ -176,7 +189,14 @@ SURVIVED: Sequence[tuple[str, str]] = (
     ("sources set aside", r": source \S+ is set aside, the others go on"),
     ("sleeps noticed before anything was published", r"this process slept for"),
     ("workers shut out for good by a successor", r"this member cannot go on"),
+    ("services that found no broker when they began", rf"\ndeltaplane: [^\n]*(?:{TOO_EARLY.pattern})"),
 )
+
+
+def _begin(arguments: Sequence[str], log: Path) -> prepared.Process:
+    """Start a service, which goes on with its log where an earlier process has left it."""
+    with log.open("ab") as out:
+        return prepared.start(arguments, {**os.environ, "DELTAPLANE_METRICS_ADDRESS": "127.0.0.1:0"}, out, out)
 
 
 def _group_exists(process: Process) -> bool:

@@ -12,9 +12,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from kafka.prepared import Process
+
+_STOPPED_OR_ENDED = frozenset("TtZX")
+_POLL_SECONDS = 0.002
 
 _SCRIPT = """
 trap '' HUP INT TERM
@@ -59,9 +64,15 @@ def signal_group(process: Process, number: signal.Signals) -> None:
             os.killpg(process.pid, number)
 
 
-def freeze(process: subprocess.Popen[bytes]) -> None:
+def freeze(process: Process) -> None:
     """Stop ``process`` and all it started; return when it has stopped, for until then its threads go on answering."""
     signal_group(process, signal.SIGSTOP)
-    if hasattr(os, "waitid"):  # Not on macOS before Python 3.13.
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    if not hasattr(os, "waitid"):  # On macOS before Python 3.13.
+        return
+    try:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # One that was prepared is the child of another process.
+        state = Path(f"/proc/{process.pid}/stat")
+        with contextlib.suppress(OSError):
+            while state.read_text("ascii", "replace").rpartition(")")[2].split()[0] not in _STOPPED_OR_ENDED:
+                time.sleep(_POLL_SECONDS)

@@ -4,7 +4,7 @@ Nine tenths of what a short command costs is Python importing NumPy, SciPy and t
 start some hundreds. So a server imports them once, for the whole run; it forks, and the fork becomes the command: a
 session, an environment, files and arguments of its own, then ``python -m deltaplane_services`` from its first line to
 the interpreter's end. Only what Python and glibc read from the environment before the first line is the server's, the
-seed of hashes for one. What starts processes by itself (the chaos, the soak, ``replay`` on Kafka) imports all anew.
+seed of hashes for one. What starts processes by itself (the soak, ``replay`` on Kafka) imports all anew.
 
 The server ends with the process that began it, however that ends: it reads a socket of which only that process has the
 other end. Forking a process that has loaded libraries is safe on Linux, where it has no threads; elsewhere commands are

@@ -351,9 +351,11 @@ def test_a_source_that_cannot_be_claimed_waits_too_long_for_its_window(scene: Sc
     scene.central.pause(1)
     port = scene.port_of("worker")
     scene.services[port].kill()
-    scene.fires("DeltaplaneRebuildTooLong", stream=scene.stream.definition.name, site="local")
-    scene.central.resume(1)
-    scene.start("worker", port)
+    try:
+        scene.fires("DeltaplaneRebuildTooLong", stream=scene.stream.definition.name, site="local")
+    finally:
+        scene.central.resume(1)
+        scene.start("worker", port)
     scene.silent("DeltaplaneRebuildTooLong")
 
 
