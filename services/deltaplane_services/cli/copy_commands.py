@@ -191,7 +191,7 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
 
     Raises typer.Exit with code 1 if no model has this digest in time.
     """
-    from deltaplane_services.operations.model_listing import first_model
+    from deltaplane_services.operations.model_listing import first_model, model_if_any, model_line
 
     why = _why_not_comparable(old, new.definition)
     if why is not None or digest is None:
@@ -203,7 +203,14 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
         typer.echo("start workers and a merger of the new stream; cut over when its model has this digest")
         return
     if first_model(new, lambda model: model.digest == digest, wait) is None:
-        typer.secho(f"NOT EQUAL within {wait:g} s; do its worker and merger run?", fg=typer.colors.RED)
+        newest = model_if_any(new)
+        there = (
+            "it has no model yet, so its workers or its merger do not run, or only begin"
+            if newest is None
+            else f"its newest model is {model_line(newest, new.definition)}; it changes as long as rows are still read"
+        )
+        again = f"deltaplane model watch shows when digest {digest[:16]} comes"
+        typer.secho(f"NOT EQUAL within {wait:g} s: {there}; {again}", fg=typer.colors.RED)
         raise typer.Exit(1)
     typer.secho(f"equal: the model of stream {new.definition.name} has the same digest", fg=typer.colors.GREEN)
 
