@@ -46,6 +46,7 @@ class Scene:
         self.clients: list[Client] = []
         self.questions = AdminQuestions(self._make, lambda: self.now)
         self.questions.begin(lambda client, seconds: client.ask(seconds), SECONDS)  # type: ignore[attr-defined]
+        self.questions.turn()
 
     def _make(self, note: Callable[[KafkaError], None]) -> Any:
         self.clients.append(Client(note))
@@ -97,7 +98,7 @@ def test_while_a_broker_is_away_clients_wait_for_it_for_a_small_part_of_the_time
         scene.clients[-1].reports.append(LOST)
         scene.turn_at(tick * step)
         busy += step * (scene.questions._client is not None)
-    assert busy < SECONDS * LONGEST_MOMENT_SECONDS / PAUSE_SECONDS
+    assert busy < SECONDS * LONGEST_MOMENT_SECONDS / (LONGEST_MOMENT_SECONDS + PAUSE_SECONDS)
     assert len(scene.clients) > 5
 
 
@@ -115,6 +116,14 @@ def test_the_last_client_is_left_to_answer_when_the_time_is_over() -> None:
     with pytest.raises(TimeoutError, match="no answer"):
         scene.turn_at(SECONDS + 7.0)
     assert not scene.questions.asked
+
+
+def test_a_question_that_is_answered_at_once_has_its_answer() -> None:
+    told: dict[str, Future[str]] = {"topic": Future()}
+    told["topic"].set_result("told")
+    questions = AdminQuestions(Client)  # type: ignore[arg-type]
+    assert questions.wait(lambda *_: told, 600.0) == told
+    assert questions.wait(lambda *_: {}, 600.0) == {}
 
 
 def test_a_client_that_is_turned_away_ends_the_wait() -> None:

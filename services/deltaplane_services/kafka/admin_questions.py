@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -21,16 +21,17 @@ from confluent_kafka.admin import AdminClient
 __all__ = ["FIRST_MOMENT_SECONDS", "LONGEST_MOMENT_SECONDS", "PAUSE_SECONDS", "AdminQuestions", "Answers", "Ask"]
 
 FIRST_MOMENT_SECONDS = 0.25
-LONGEST_MOMENT_SECONDS = 0.5
+LONGEST_MOMENT_SECONDS = 1.0
 """How long a client that has lost a broker may take for an answer; each further one gets twice as long, up to this."""
 
-PAUSE_SECONDS = 1.5
+PAUSE_SECONDS = 2.0
 """Seconds between closing a client and asking with a new one."""
 
+_LOST = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
 _LAST_SECONDS = 0.5
 """The least time that a request is given."""
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 
 Answers = Mapping[Any, "Future[Any]"]
 """What was asked about to the answer, or to the error in its place."""
@@ -66,10 +67,9 @@ class AdminQuestions:
         return self._ask is not None
 
     def begin(self, ask: Ask, seconds: float) -> None:
-        """Begin a question, to be answered within so many seconds. Raises what ``make`` raises."""
+        """Begin a question, to be answered within so many seconds; :meth:`turn` asks it."""
         now = self._clock()
         self._ask, self._answers, self._ask_at, self._until = ask, None, now, now + seconds
-        self.turn()
 
     def turn(self) -> Answers | None:
         """The answers, or errors, once all are there; None before. Never waits. Raises what ``make`` raises."""
@@ -102,10 +102,10 @@ class AdminQuestions:
             if self.turned_away and self._answers is not None:
                 answers, self._ask, self._answers = self._answers, None, None
                 return answers
-            if self._client is None:
+            if self._answers is None:
                 time.sleep(_POLL_SECONDS)
             else:
-                self._client.poll(_POLL_SECONDS)
+                wait(self._answers.values(), _POLL_SECONDS)
         return answers
 
     def close(self) -> None:
@@ -121,4 +121,4 @@ class AdminQuestions:
         if error.name() != "_ALL_BROKERS_DOWN" or not self.last_error:
             self.last_error = error.str()
         self.turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
-        self._has_lost_a_broker = True
+        self._has_lost_a_broker |= error.name() in _LOST
