@@ -22,6 +22,7 @@ LONGEST = frozenset(
         "tests/kafka/test_chaos.py",
         "tests/kafka/test_first_minutes.py",
         "tests/kafka/test_pipeline_alerts.py",
+        "tests/kafka/test_pipeline_alerts_apart.py",
         "tests/kafka/test_soak.py",
         "tests/laws/test_partition_laws.py",
         "tests/services/test_replay.py",

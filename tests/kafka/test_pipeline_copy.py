@@ -119,11 +119,11 @@ def test_a_backup_gives_the_stream_back(window: str, kafka: RunningKafka, tmp_pa
         assert saved.definition.data_fingerprint == stream.definition.data_fingerprint
         assert {record.topic for record in records} == {"samples", "retirements"}
         with stream_of(stream, variant(stream, tmp_path / "again.toml", name=f"{stream_name}-again")) as again:
-            again.run("topics", "create")
+            told = again.run("restore", file, "--wait", "1", code=1).stdout
+            assert "NOT EQUAL within 1 s: it has no model yet" in told
             again.start("merger")
             again.start("worker")
-            told = again.run("restore", file, "--wait", "60").stdout
-            assert "equal: the model of stream" in told
+            again.wait_for_digest(digest, "restored")
             refused = again.run("restore", file, code=2)
             assert "expected an empty stream" in refused.stderr
 
