@@ -191,21 +191,6 @@ def test_a_source_that_cannot_be_claimed_waits_too_long_for_its_window(scene: Sc
         scene.start("worker", port)
 
 
-def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) -> None:
-    scene.calm()
-    scene.silent("DeltaplaneLagGrowing")
-    # Ever more, until they are too many: what there is too much of must be read by all tests that follow.
-    singles = itertools.count(300, 10)
-
-    def flooded() -> bool:
-        scene.feed.weather = replace(CALM, singles=next(singles))
-        return bool(scene.prometheus.alerts("DeltaplaneLagGrowing"))
-
-    scene.prometheus.wait_for("a lag that grows", flooded)
-    scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
-    scene.feed.weather = CALM
-
-
 def test_a_topic_that_is_made_anew_sets_its_sources_aside_until_they_begin_anew(scene: Scene) -> None:
     scene.calm()
     scene.silent("DeltaplaneSourceSetAside")
@@ -266,6 +251,21 @@ def test_mergers_with_different_solver_settings_are_told_apart_while_one_stands_
     scene.fires("DeltaplaneMergersDiffer", stream=scene.name)
     forgotten.terminate()
     scene.start("scorer", port)
+
+
+def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneLagGrowing")
+    # Ever more, until they are too many. This comes last, since what there is too much of takes long to be read.
+    singles = itertools.count(300, 10)
+
+    def flooded() -> bool:
+        scene.feed.weather = replace(CALM, singles=next(singles))
+        return bool(scene.prometheus.alerts("DeltaplaneLagGrowing"))
+
+    scene.prometheus.wait_for("a lag that grows", flooded)
+    scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
+    scene.feed.weather = CALM
 
 
 def test_once_all_is_mended_no_alert_fires(scene: Scene) -> None:

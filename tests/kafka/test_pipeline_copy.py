@@ -54,6 +54,8 @@ def filled(stream: Stream, seed: int) -> str:
             producer.send(one.ids[0], int(one.times[0]), one.labels[0], one.features[0])
             one.tell(reference)
         producer.send("far", int(rows.times[-1]), "yes", [1e9, 0.0, 0.0])
+    # A retirement that is read before its row waits for that, and the command says so.
+    stream.wait_for_digest(reference.statistics().digest(stream.definition.data_fingerprint), "sent")
     retired = [f"row-{number}" for number in (3, 1450, 1451, 1405, 1415)]
     stream.run("retire", *retired)
     for sample_id in retired:

@@ -17,7 +17,7 @@ from simulation.histories import check, live
 from simulation.producer import BAD_CELLS, BAD_RECORDS, BAD_ROWS
 from simulation.world import FAULTS
 
-SEEDS = range(240)
+SEEDS = range(120)
 
 FAILED_ONCE = (5012827, 6001949, 7001028, 9000864, 10018719, 31002407, 40007405)
 """In the first a merger counted a trial twice: it went on with the candidates of one that was still catching up. In the
