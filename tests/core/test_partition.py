@@ -349,7 +349,7 @@ def test_while_a_window_holds_a_retired_row_every_id_retired_since_takes_up_to_2
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "RETIRED_IDS", 1000)
-    stream, others = Stream(definition_of("3")), 20_000
+    stream, others = Stream(definition_of("3")), 5_000
     stream.take(A)
     stream.retire("a")
     tracemalloc.start()

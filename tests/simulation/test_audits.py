@@ -37,7 +37,7 @@ def test_an_audit_that_believes_the_deltas_misses_what_is_forged(name: str) -> N
 def test_of_retirements_beyond_those_remembered_an_audit_believes_only_that_they_were_forgotten_in_time() -> None:
     said = set[str]()
     with mock.patch.object(limits, "RETIRED_IDS", 3):
-        for seed in range(30):
+        for seed in range(12):
             world = World(definition_for(seed), seed)
             world.live_through(150)
             check_audit(world)

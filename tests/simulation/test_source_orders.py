@@ -10,7 +10,7 @@ import pytest
 from simulation.breaks import BREAKS_OF_ORDERS, first_caught
 from simulation.orders import ORDERS, check_orders, live_with_orders
 
-SEEDS = range(120)
+SEEDS = range(80)
 
 
 @functools.cache
