@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 __all__ = ["FIRST_MOMENT_SECONDS", "LONGEST_MOMENT_SECONDS", "PAUSE_SECONDS", "AdminQuestions", "Answers", "Ask"]
 
 FIRST_MOMENT_SECONDS = 0.25
-LONGEST_MOMENT_SECONDS = 1.0
-"""How long a client that has lost a broker may take for an answer; each further one gets twice as long, up to this."""
+LONGEST_MOMENT_SECONDS = 4.0
+"""How long a client that has lost a broker may take for an answer. Each further one gets twice as long, up to this,
+until one is answered: brokers that are far away, or busy, take seconds to let a new client in."""
 
 PAUSE_SECONDS = 2.0
 """Seconds between closing a client and asking with a new one."""
@@ -84,7 +85,8 @@ class AdminQuestions:
             return None
         if all(answer.done() for answer in self._answers.values()):
             answers, self._ask, self._answers = self._answers, None, None
-            self._moment_seconds = FIRST_MOMENT_SECONDS
+            if any(map(_is_of_a_broker, answers.values())):
+                self._moment_seconds = FIRST_MOMENT_SECONDS
             return answers
         if self._has_lost_a_broker and now - self._asked_at >= self._moment_seconds and now < self._until:
             self._close_client()
@@ -122,3 +124,10 @@ class AdminQuestions:
             self.last_error = error.str()
         self.turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
         self._has_lost_a_broker |= error.name() in _LOST
+
+
+def _is_of_a_broker(answer: Future[Any]) -> bool:
+    """Whether a broker has answered, if only by refusing; the client's own errors have negative codes."""
+    fault = answer.exception()
+    error = fault.args[0] if isinstance(fault, KafkaException) and fault.args else None
+    return fault is None or (isinstance(error, KafkaError) and error.code() >= 0)

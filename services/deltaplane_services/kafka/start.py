@@ -91,6 +91,7 @@ class _Described:
         self._properties = settings.admin_properties(cluster)
         self._servers = settings.cluster(cluster).broker
         self._cluster: ClusterName = cluster
+        self._questions = AdminQuestions(self._client)
         self.topics: dict[str, TopicDescription | None] = {}
         of_name = {topic_name(settings.definition, topic): topic for topic in topics}
         for attempt in range(1, ATTEMPTS + 1):
@@ -101,8 +102,9 @@ class _Described:
         """Ask for topics by name. Those without an answer in time are left for the next attempt, if there is one."""
         if not of_name:
             return
-        questions = AdminQuestions(self._client)
-        names = TopicCollection(list(of_name))
+        names, questions = TopicCollection(list(of_name)), self._questions
+        # Another client may choose another broker.
+        questions.close()
         answers = questions.wait(
             lambda client, seconds: client.describe_topics(
                 names, include_authorized_operations=True, request_timeout=seconds
@@ -114,7 +116,7 @@ class _Described:
                 self.topics[of_name[name]] = answer.result(0.0)
             except (KafkaException, TimeoutError) as fault:
                 if last or questions.turned_away or not _may_pass(fault):
-                    self._refuse(fault, name, questions.last_error)
+                    self._refuse(fault, name)
                     self.topics[of_name[name]] = None
 
     def _client(self, note: Callable[[KafkaError], None]) -> AdminClient:
@@ -124,7 +126,7 @@ class _Described:
         except (KafkaException, TypeError, ValueError) as fault:
             raise client_refused(fault, self._properties, self._cluster) from None
 
-    def _refuse(self, fault: KafkaException | TimeoutError, name: str, last_error: str) -> None:
+    def _refuse(self, fault: KafkaException | TimeoutError, name: str) -> None:
         """Raise :class:`LogUnavailable` with the cause of a fault, unless it is a missing right."""
         error = fault.args[0] if fault.args else None
         if is_refusal(error):
@@ -134,7 +136,7 @@ class _Described:
                 f"kafka: topic {name}: {error.str()}; make the stream's topics with: deltaplane topics create"
             ) from None
         said = error.str() if isinstance(error, KafkaError) else str(fault)
-        said = without_secrets(with_cause(last_error or said, self._properties), self._properties)
+        said = without_secrets(with_cause(self._questions.last_error or said, self._properties), self._properties)
         raise LogUnavailable(
             f"kafka: no broker at {self._servers} tells of topic {name} within {ATTEMPTS * ANSWER_SECONDS:g} s: {said};"
             " check that it runs, its address (--broker, --central-broker), and the properties security.protocol,"
