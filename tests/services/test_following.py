@@ -115,6 +115,20 @@ def test_a_topic_that_cannot_be_read_leaves_the_last_model_in_force_and_says_so(
     assert versions(models) == [6]
 
 
+def test_each_model_of_a_poll_has_the_time_of_its_record() -> None:
+    log = Log(4)
+    models = follower(log)
+    for version in (5, 5, 7):
+        log.append(version)
+    found = models.poll(500, 0.0)
+    assert [model.version for model in found] == [5, 7]
+    assert len(models.log_times) == len(found)
+    assert models.newest is not None
+    assert models.log_times[-1] == models.newest.log_time
+    assert not models.poll(500, 0.0)
+    assert not models.log_times
+
+
 def test_a_topic_that_never_held_a_model_is_not_stale_once_it_can_be_read_again() -> None:
     log = Log()
     models = follower(log)

@@ -43,6 +43,7 @@ class ModelFollower:
     - ``model``: the newest model so far; None before there is one.
     - ``version``: its version; 0 without one.
     - ``newest``: the record that brought it.
+    - ``log_times``: when the models that the last poll gave were appended to their topic, in milliseconds.
     - ``stale``: why it is not renewed, in words; None as long as the topic is followed.
 
     ``refused`` is called for each record that is skipped as no model of this stream. With a ``watch``, a topic that was
@@ -60,6 +61,7 @@ class ModelFollower:
     ) -> None:
         self.model: Model | None = None
         self.newest: Record | None = None
+        self.log_times: list[int] = []
         self.stale: str | None = None
         self._log = log
         self._definition = definition
@@ -112,12 +114,15 @@ class ModelFollower:
         The first may also be the newest of a topic that was made anew. If the topic cannot be followed, ``stale`` says
         why, and nothing is raised but :class:`NotAllowed`.
         """
+        self.log_times = []
         try:
             self._look()
             if not self._lost:
                 return self._polled(most, timeout_seconds)
             if time.monotonic() >= self._try_at:
-                return self._begin_anew()
+                found = self._begin_anew()
+                self.log_times = [self.newest.log_time] if found and self.newest is not None else []
+                return found
         except (LogUnavailable, DefinitionMismatch, KafkaException) as fault:
             self._lose(str(fault))
         time.sleep(timeout_seconds)
@@ -132,6 +137,7 @@ class ModelFollower:
             try:
                 if self._take(record) and self.model is not None:
                     found.append(self.model)
+                    self.log_times.append(record.log_time)
             except DefinitionMismatch as fault:
                 self._refused()
                 logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)

@@ -362,6 +362,10 @@ class Worker(ServiceLoop):
             found = [] if self._models.model is None else [self._models.model]
         else:
             found = self._models.poll(500, 0.0)
+            # A forged model is to be counted, even if a merger has answered it before this worker read either.
+            for older, log_time in zip(found[:-1], self._models.log_times, strict=False):
+                for source in self._sources.values():
+                    source.processor.see_model(older, log_time, newest=True)
         if not found:
             return
         for newer in found:
