@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file import kafka_properties
 from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
-from deltaplane_services.operations import topic_administration
+from deltaplane_services.kafka import admin_questions
 from deltaplane_services.operations.topics import Finding, check_topics, create_topics
 from kafka.clients import PATIENCE_SECONDS, create_topic, wait_until
 from kafka.cluster import KafkaCluster, free_port
@@ -384,7 +384,7 @@ class LateToHear(AdminClient):
 def test_a_broker_that_has_not_heard_of_a_new_topic_yet_is_asked_again(
     kafka: RunningKafka, stream_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_administration, "AdminClient", LateToHear)
+    monkeypatch.setattr(admin_questions, "AdminClient", LateToHear)
     report = create_topics(settings_of(stream_name, kafka.bootstrap))
     assert LateToHear.asked > 1
     assert not [finding for finding in report.findings if finding.vital]

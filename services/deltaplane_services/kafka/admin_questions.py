@@ -18,7 +18,17 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-__all__ = ["FIRST_MOMENT_SECONDS", "LONGEST_MOMENT_SECONDS", "PAUSE_SECONDS", "AdminQuestions", "Answers", "Ask"]
+from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused
+
+__all__ = [
+    "FIRST_MOMENT_SECONDS",
+    "LONGEST_MOMENT_SECONDS",
+    "PAUSE_SECONDS",
+    "AdminQuestions",
+    "Answers",
+    "Ask",
+    "admin_client",
+]
 
 FIRST_MOMENT_SECONDS = 0.25
 LONGEST_MOMENT_SECONDS = 4.0
@@ -39,6 +49,24 @@ Answers = Mapping[Any, "Future[Any]"]
 
 Ask = Callable[[AdminClient, float], Answers]
 """Sends a question, which must change nothing, since it may be sent again; the second argument is its time limit."""
+
+
+def _leave(error: KafkaError) -> None:
+    """Leave an error to the answer of the request, instead of to standard error."""
+
+
+def admin_client(
+    properties: Mapping[str, Any], cluster: ClusterName, note: Callable[[KafkaError], None] = _leave
+) -> AdminClient:
+    """An admin client of a cluster with these properties, whose errors are given to ``note`` and logged nowhere.
+
+    Raises :class:`DefinitionError` if librdkafka refuses its properties.
+    """
+    given: dict[str, Any] = {**properties, "error_cb": note, "log_level": 0}
+    try:
+        return AdminClient(given)
+    except (KafkaException, TypeError, ValueError) as fault:
+        raise client_refused(fault, properties, cluster) from None
 
 
 class AdminQuestions:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.mismatch import announcement
@@ -26,6 +25,7 @@ from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.intake.waiting_rows import WaitingRows, opened
 from deltaplane_services.kafka.access import INTAKES, MERGERS, ROLES, SCORERS, WORKERS, group_name
+from deltaplane_services.kafka.admin_questions import admin_client
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.intake_loop import IntakeClients
 from deltaplane_services.kafka.judge_loop import JudgeClients
@@ -118,11 +118,7 @@ def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequenc
 
 def _watch(properties: Mapping[str, Any], cluster: ClusterName, names: Sequence[str]) -> TopicWatch:
     """A watch over topics by their full names, through clients with these properties."""
-
-    def client(note: Callable[[KafkaError], None]) -> AdminClient:
-        return _made(AdminClient, {**properties, "error_cb": note, "log_level": 0}, cluster)
-
-    return TopicWatch(client, names)
+    return TopicWatch(lambda note: admin_client(properties, cluster, note), names)
 
 
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> WorkerClients:

@@ -6,18 +6,17 @@ for ever. The rights that a command needs are in access.py; the brokers report t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import TopicDescription
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
+from deltaplane_services.definition_file.kafka_properties import ClusterName, without_secrets
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import ROLES, Operation
-from deltaplane_services.kafka.admin_questions import AdminQuestions
+from deltaplane_services.kafka.admin_questions import AdminQuestions, admin_client
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.clients import reader
@@ -90,8 +89,7 @@ class _Described:
     def __init__(self, settings: ServiceSettings, cluster: ClusterName, topics: Mapping[str, object]) -> None:
         self._properties = settings.admin_properties(cluster)
         self._servers = settings.cluster(cluster).broker
-        self._cluster: ClusterName = cluster
-        self._questions = AdminQuestions(self._client)
+        self._questions = AdminQuestions(lambda note: admin_client(self._properties, cluster, note))
         self.topics: dict[str, TopicDescription | None] = {}
         of_name = {topic_name(settings.definition, topic): topic for topic in topics}
         for attempt in range(1, ATTEMPTS + 1):
@@ -118,13 +116,6 @@ class _Described:
                 if last or questions.turned_away or not _may_pass(fault):
                     self._refuse(fault, name)
                     self.topics[of_name[name]] = None
-
-    def _client(self, note: Callable[[KafkaError], None]) -> AdminClient:
-        given: dict[str, Any] = {**self._properties, "error_cb": note, "log_level": 0}
-        try:
-            return AdminClient(given)
-        except (KafkaException, TypeError, ValueError) as fault:
-            raise client_refused(fault, self._properties, self._cluster) from None
 
     def _refuse(self, fault: KafkaException | TimeoutError, name: str) -> None:
         """Raise :class:`LogUnavailable` with the cause of a fault, unless it is a missing right."""

@@ -363,7 +363,7 @@ class Worker(ServiceLoop):
         else:
             found = self._models.poll(500, 0.0)
             # A forged model is to be counted, even if a merger has answered it before this worker read either.
-            for older, log_time in zip(found[:-1], self._models.log_times, strict=False):
+            for older, log_time in zip(found[:-1], self._models.log_times[:-1], strict=True):
                 for source in self._sources.values():
                     source.processor.see_model(older, log_time, newest=True)
         if not found:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicDescription
+from confluent_kafka.admin import ConfigResource, ResourceType, TopicDescription
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file import kafka_properties as kafka
 from deltaplane_services.definition_file.settings import Cluster
-from deltaplane_services.kafka.admin_questions import AdminQuestions, Answers, Ask
+from deltaplane_services.kafka.admin_questions import AdminQuestions, Answers, Ask, admin_client
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.topic_plans import (
     BROKER_SETTINGS,
@@ -71,16 +71,8 @@ class Administration:
         self.cluster = cluster
         self.timeout_seconds = timeout_seconds
         self.properties = kafka.admin(cluster.broker, cluster.properties)
-        self._questions = AdminQuestions(self.new_client)
+        self._questions = AdminQuestions(lambda note: admin_client(self.properties, cluster.name, note))
         self._reach()
-
-    def new_client(self, note: Callable[[KafkaError], None] | None = None) -> AdminClient:
-        """A client, such as for requests that change something and are sent once; its errors are given to ``note``."""
-        properties: dict[str, Any] = {**self.properties, "error_cb": note or _leave, "log_level": 0}
-        try:
-            return AdminClient(properties)
-        except (KafkaException, TypeError, ValueError) as fault:
-            raise kafka.client_refused(fault, self.properties, self.cluster.name) from None
 
     def _ask(self, ask: Ask) -> Answers:
         return self._questions.wait(ask, self.timeout_seconds)
@@ -232,10 +224,6 @@ class Administration:
         """A command line of Kafka's own tools for this cluster."""
         secured = " --command-config client.properties" if "security.protocol" in self.properties else ""
         return f"{script} --bootstrap-server {self.cluster.broker}{secured} {arguments}"
-
-
-def _leave(error: KafkaError) -> None:
-    """Leave an error to the answer of the request, instead of to standard error."""
 
 
 def _milliseconds(broker: Mapping[str, str | None]) -> str | None:

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.admin_questions import admin_client
 from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.topic_plans import TopicPlan
@@ -58,7 +59,7 @@ class TopicMaking:
 
     def __init__(self, administration: Administration) -> None:
         self._administration = administration
-        self._client = administration.new_client()
+        self._client = admin_client(administration.properties, administration.cluster.name)
         self._cluster = administration.cluster.name
         self._until = time.monotonic() + administration.timeout_seconds
         self.made: list[Made] = []

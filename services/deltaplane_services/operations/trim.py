@@ -13,15 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.delta import Source
 from deltaplane.log.records import Checkpoint
 from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
-from deltaplane_services.definition_file.kafka_properties import client_refused
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import readable_checkpoints
+from deltaplane_services.kafka.admin_questions import admin_client
 from deltaplane_services.kafka.clients import readers
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Principal, is_refusal
@@ -125,10 +124,7 @@ def apply_trims(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Pla
     if not wanted:
         return {}
     properties = settings.admin_properties("site")
-    try:
-        client = AdminClient({**properties, "log_level": 0})
-    except (KafkaException, TypeError, ValueError) as fault:
-        raise client_refused(fault, properties, "site") from None
+    client = admin_client(properties, "site")
     names = {trim.place: topic_name(settings.definition, trim.topic) for trim in wanted}
     asked = [TopicPartition(names[trim.place], trim.source.partition, trim.to) for trim in wanted]
     futures = client.delete_records(asked, request_timeout=ANSWER_SECONDS, operation_timeout=ANSWER_SECONDS)
