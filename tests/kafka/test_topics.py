@@ -60,8 +60,16 @@ def settings_of(name: str, broker: str, *, features: int = 2, window: str = "200
 def config_of(broker: str, topic: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": broker})
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    described = admin.describe_configs([resource])[resource].result(PATIENCE_SECONDS)
-    return {name: entry.value for name, entry in described.items()}
+    found: dict[str, str] = {}
+
+    def told() -> bool:
+        # A broker of several may not know a topic yet that was just made.
+        described = admin.describe_configs([resource])[resource].result(PATIENCE_SECONDS)
+        found.update((name, entry.value) for name, entry in described.items())
+        return True
+
+    wait_until(told, f"a broker tells the settings of {topic}")
+    return found
 
 
 def partitions_of(broker: str, name: str) -> dict[str, int]:
