@@ -8,18 +8,21 @@ else each run draws its own, and sees what no run saw before. ``--hypothesis-see
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib.util
 import logging
 import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+import commands_once
 from not_run import pytest_terminal_summary
 from sharing_out import ByFile
 
@@ -30,6 +33,8 @@ SEED_ON_CONTINUOUS_INTEGRATION = 1996_05_07
 SPARK = importlib.util.find_spec("pyspark") is not None
 collect_ignore = [] if SPARK else ["spark"]
 """Tests of Spark are not among those of an environment without it: `make test-spark` makes one, and runs them."""
+
+commands_once.install()
 
 # No deadline and no complaint of slow drawing: nothing here is timed, and a busy machine is not a failure.
 hypothesis.settings.register_profile(
@@ -51,6 +56,17 @@ def pytest_configure(config: pytest.Config) -> None:
         on_continuous_integration = bool(os.environ.get("CI"))
         seed = SEED_ON_CONTINUOUS_INTEGRATION if on_continuous_integration else secrets.randbelow(2**32)
         config.option.hypothesis_seed = str(seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Have one process at a time compile what no process has yet: in a new checkout, that is all tests.
+
+    Each would else compile everything for itself, at the same time. What the first has written the others only read.
+    """
+    with Path(__file__).open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
 
 
 def pytest_collection_finish() -> None:

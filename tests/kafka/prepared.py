@@ -239,7 +239,10 @@ def _import_everything() -> None:
         # The command itself runs by being imported.
         if "report" not in words and words[-1] != "__main__":
             importlib.import_module(".".join(words).removesuffix(".__init__"))
-    # Typer imports the half of itself when it reads the first command line.
+    # Typer imports the half of itself when it reads the first command line, and makes all commands.
+    sys.path.append(str(Path(__file__).parents[1]))
+    importlib.import_module("commands_once").install()
+    sys.path.pop()
     importlib.import_module("deltaplane_services.cli.application").app(["definition", "--help"], standalone_mode=False)
 
 
