@@ -1,16 +1,20 @@
 """Which lines of some modules have run: to find inputs that go where none went before, and to say what was never seen.
 
 Lines are counted in functions only: what runs at import says nothing of an input. A function of which every line has
-run is not watched any more.
+run is not watched any more, and of the others the first calls of an input are: one may call them a million times.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+MOST_CALLS = 200
+"""So many calls of a function are watched in one input."""
 
 
 class LinesSeen:
@@ -20,6 +24,7 @@ class LinesSeen:
         self._unseen: dict[CodeType, set[int]] = {}
         self.lines: dict[str, set[int]] = {}
         self._seen: dict[str, set[int]] = {}
+        self._calls: Counter[CodeType] = Counter()
         self.new = False
         beginnings = tuple(left_out)
         for module in modules:
@@ -36,6 +41,7 @@ class LinesSeen:
 
     def __enter__(self) -> None:
         self.new = False
+        self._calls.clear()
         sys.settrace(self._enter)
 
     def __exit__(self, *_: object) -> None:
@@ -48,7 +54,10 @@ class LinesSeen:
             known = code.co_filename in self.lines
             unseen = _own(code) - self._seen[code.co_filename] if known else set()
             self._unseen[code] = unseen
-        return self._line if unseen else None
+        if not unseen:
+            return None
+        self._calls[code] += 1
+        return self._line if self._calls[code] <= MOST_CALLS else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
         unseen = self._unseen[frame.f_code]

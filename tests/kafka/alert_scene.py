@@ -108,8 +108,8 @@ class Scene:
         self.services: dict[int, ServiceProcess] = {}
         self.name = stream.definition.name
 
-    def start(self, role: str, port: int) -> None:
-        self.services[port] = self.stream.start(role, DELTAPLANE_METRICS_ADDRESS=f"127.0.0.1:{port}")
+    def start(self, role: str, port: int, **environment: str) -> None:
+        self.services[port] = self.stream.start(role, DELTAPLANE_METRICS_ADDRESS=f"127.0.0.1:{port}", **environment)
 
     def port_of(self, role: str) -> int:
         return next(port for port, service in self.services.items() if role in service.name)
