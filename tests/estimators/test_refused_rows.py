@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import DeltaplaneError
@@ -134,3 +135,24 @@ def test_what_a_layer_makes_of_a_value_beyond_the_grid_is_what_it_makes_of_one_n
     near, beyond = X[:4].copy(), X[:4].copy()
     near[:, 0], beyond[:, 0] = 2.0**23, 1e300
     assert np.array_equal(machine.decision_function(near), machine.decision_function(beyond))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("wrapped", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_a_later_call_with_a_number_that_is_none_raises_as_scikit_learn_does_and_learns_nothing(
+    maker: str, value: float, wrapped: Callable[[Floats], Any]
+) -> None:
+    X, y = rows_of(3)
+    machine = MAKERS[maker]().fit(X, y)
+    before = machine.digest()
+    more, labels = rows_of(4)
+    # A row beyond the grid would be left out with a warning, and the call would count.
+    more[7, 1], more[3, 0] = value, 1e300
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
+        machine.partial_fit(wrapped(more), labels)
+    more[3, 0] = 0.0
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
+        getattr(machine, "predict_then_fit" if maker == "sliding" else "retire")(wrapped(more), labels)
+    assert machine.digest() == before
+    assert machine.refused_rows_ == ()

@@ -188,3 +188,22 @@ def test_damage_in_the_middle_is_told_after_the_rows_before_it() -> None:
         blocks.extend(reader)
     assert "cannot be read on after row 8192" in str(raised.value)
     assert Rows(blocks).features.ravel().tolist() == list(range(8192))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize("different", [2, 20_000])
+def test_labels_that_stay_codes_of_long_row_groups_are_those_of_their_texts(kind: Any, different: int) -> None:
+    rows, group = 34_000, 17_000
+    labels: list[str | None] = [f"l{row * 7919 % different}" for row in range(rows)]
+    labels[3] = labels[-1] = None
+    columns = {"x": np.arange(float(rows)), "y": pa.array(labels).cast(kind)}
+    # Either all pages have the dictionary of their group, or a page that is full ends it, and texts follow.
+    for page_bytes in (2**20, 1000):
+        data = parquet(columns, row_group_size=group, dictionary_pagesize_limit=page_bytes)
+        with open_rows(io.BytesIO(data), BY_LABEL) as reader:
+            blocks = list(reader)
+        come = Rows(blocks)
+        assert group in np.cumsum([len(block) + len(block.refused) for block in blocks]), "a group has its own codes"
+        assert come.line_numbers == [row for row, label in enumerate(labels, start=1) if label]
+        assert come.labels == [label for label in labels if label]
+        assert come.features[:, 0].tolist() == [row - 1.0 for row in come.line_numbers]

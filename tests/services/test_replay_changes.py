@@ -14,6 +14,7 @@ from deltaplane_services.observe.report.changes import drifts_table, falls_table
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
 from deltaplane_services.replay.console import Console
+from deltaplane_services.replay.in_python import Replayed
 
 CHANGE, END = 12_000, 15_000
 
@@ -31,9 +32,19 @@ def table_of(seed: int, *, changes: bool = True, rows: int = 20_000) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def changed() -> dict[str, Any]:
-    summary: dict[str, Any] = deltaplane.replay(table_of(1), label="y", positive="bad").summary
+def replayed() -> Replayed:
+    return deltaplane.replay(table_of(1), label="y", positive="bad")
+
+
+@pytest.fixture(scope="module")
+def changed(replayed: Replayed) -> dict[str, Any]:
+    summary: dict[str, Any] = replayed.summary
     return summary
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Replayed:
+    return deltaplane.replay(table_of(3, changes=False), label="y", positive="bad")
 
 
 def test_a_shift_at_a_known_row_is_found_once_within_a_window_without_labels(changed: dict[str, Any]) -> None:
@@ -46,8 +57,8 @@ def test_a_shift_at_a_known_row_is_found_once_within_a_window_without_labels(cha
     assert blind["drifts"] == changed["drifts"], "labels are not looked at"
 
 
-def test_without_a_change_nothing_is_found() -> None:
-    summary = deltaplane.replay(table_of(3, changes=False), label="y", positive="bad").summary
+def test_without_a_change_nothing_is_found(unchanged: Replayed) -> None:
+    summary = unchanged.summary
     assert (summary["falls"], summary["drifts"]) == ([], [])
     page = run_page(run_of(summary, "s"))
     assert "No fall of quality was found, and no shift of features." in page
@@ -89,18 +100,16 @@ def test_the_series_tells_how_far_features_are_from_before(changed: dict[str, An
 
 
 def test_the_summary_in_a_terminal_names_the_last_fall_and_the_last_shift(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    replayed: Replayed, unchanged: Replayed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    found = deltaplane.replay(table_of(1), label="y", positive="bad")
-    Console(to_error=False).summary(found._result)
+    Console(to_error=False).summary(replayed._result)
     said = capsys.readouterr().out
-    fall, drift = found.summary["falls"][-1], found.summary["drifts"][-1]
+    fall, drift = replayed.summary["falls"][-1], replayed.summary["drifts"][-1]
     assert f"recall of {fall['class']} {fall['recall_before']:.2f} → {fall['recall_during']:.2f}" in said
     assert f"in rows {fall['rows_from']:,} to {fall['rows_to']:,}" in said
     assert f"by row {drift['row']:,}: {drift['features'][0]['feature']} " in said
-    quiet = deltaplane.replay(table_of(3, changes=False), label="y", positive="bad")
-    Console(to_error=False).summary(quiet._result)
+    Console(to_error=False).summary(unchanged._result)
     calm = capsys.readouterr().out
     assert "quality fell" not in calm
     assert "features shifted" not in calm

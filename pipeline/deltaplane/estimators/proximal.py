@@ -97,7 +97,7 @@ class ProximalSVM(StatisticsClassifier):
 
         ``classes`` [k]: at the first call, declares all classes.
         """
-        given = self._given(X, y, first=not hasattr(self, "live_"))
+        given = self._given(X, y, first=not hasattr(self, "live_"), to_grid=True)
         live = self._live_or_new(given.rows, classes)
         change, labelled = self._change(live, given)
         return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
@@ -112,7 +112,7 @@ class ProximalSVM(StatisticsClassifier):
         other rows that never came may go unnoticed.
         """
         check_is_fitted(self, "live_")
-        given = self._given(X, y, first=False)
+        given = self._given(X, y, first=False, to_grid=True)
         live = self._fitted()
         if strangers := set(given.labelled.texts) - live.labels.keys():
             raise RowsRefused(f"retire: rows of classes {sorted(strangers)} were never added")

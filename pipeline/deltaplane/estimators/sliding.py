@@ -78,7 +78,7 @@ class SlidingProximalSVM(StatisticsClassifier):
 
         ``classes``: as in ``ProximalSVM``.
         """
-        given = self._given(X, y, first=not hasattr(self, "live_"))
+        given = self._given(X, y, first=not hasattr(self, "live_"), to_grid=True)
         live = self._live_or_new(given.rows, classes)
         admitted = self._admitted(live, given, self._length())
         return self._slide(live, self._window(), _arriving(admitted), admitted.labelled.labels)
@@ -96,7 +96,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         :class:`deltaplane.RowsRefused` if a row of a table cannot be encoded, since it has no features.
         """
         self._solved()
-        given = self._given(X, y, first=False)
+        given = self._given(X, y, first=False, to_grid=True)
         answerable(given.unread, given.number)
         if is_sparse(given.rows):
             given = given._replace(rows=given.rows.toarray())

@@ -178,11 +178,15 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         value = C if isinstance(self.C, str) else self.C
         return SolverOptions(self.kind, weighting, value, self.standardize, self.bias)
 
-    def _given(self, X: Any, y: Any, *, first: bool) -> Given:
-        """The rows and labels of a call, checked as scikit-learn does."""
+    def _given(self, X: Any, y: Any, *, first: bool, to_grid: bool = False) -> Given:
+        """The rows and labels of a call, checked as scikit-learn does.
+
+        ``to_grid``: the rows go to the grid next, which finds those that are not finite, and are not looked through
+        for them here; :meth:`_tell_refused` raises what scikit-learn raises.
+        """
         self._options()
         X, unread = self._features_of(X, y, first=first)
-        finite: bool | Literal["allow-nan"] = "allow-nan" if unread else True
+        finite: bool | Literal["allow-nan"] = "allow-nan" if unread else first or not to_grid
         rows, labels = self._checked(X, y, first=first, ensure_all_finite=finite)
         if labels.dtype.kind not in "biuSU":
             # Numbers with fractions may be a regression's targets; whole numbers and texts are classes.
@@ -270,8 +274,11 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _tell_refused(self, refused: list[RefusedRow], given: Given) -> None:
         """Set ``refused_rows_``, and warn if any rows are left out.
 
-        Raises :class:`RowsRefused` instead, before anything is learned, if ``on_refused`` is ``"raise"``.
+        Raises :class:`RowsRefused` instead, before anything is learned, if ``on_refused`` is ``"raise"``. Raises
+        ValueError if rows of numbers have one that is not finite.
         """
+        if refused and not given.unread:
+            self._checked(given.rows, first=False)
         if self.on_refused not in ("warn", "raise"):
             raise DefinitionError(f"on_refused: expected 'warn' or 'raise', got {self.on_refused!r}")
         self.refused_rows_ = tuple(sorted(refused, key=lambda one: one.row))

@@ -174,6 +174,9 @@ def _coded(column: Any) -> CodedTexts:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+        # A dictionary of far more rows than these: whoever read all of it for each of their blocks would never end.
+        column = column.dictionary_decode()
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     try:
         values = encoded.dictionary.to_pylist()

@@ -51,7 +51,13 @@ class _ArrowFile:
         groups = range(reader.num_record_batches)
         self.rows_of_groups: Sequence[int] = [reader.get_batch(group).num_rows for group in groups]
 
-    def batches(self, rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
+    def batches(
+        self,
+        rows: int,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        coded: str | None = None,  # noqa: ARG002 - a column comes as it lies.
+    ) -> Iterator[Any]:
         """Record batches of at most so many rows, with these columns in this order."""
         import pyarrow as pa
 
