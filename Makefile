@@ -17,6 +17,7 @@ SEEDS ?= 1000
 INPUTS ?= 1000000
 EVENTS ?=
 ORDERS ?=
+LAKES ?=
 MINUTES ?= 10
 RATE ?= 2000
 PROCESSES ?= 4
@@ -52,8 +53,8 @@ chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that
 soak: $(READY) ## A steady stream with restarts on a real Kafka: does anything grow? (MINUTES=10, RATE=2000, SEED=...)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))
 
-simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...; ORDERS=yes)
-	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(if $(ORDERS),--orders) $(if $(SEED),--seed $(SEED)) $(if $(EVENTS),--events $(EVENTS))
+simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...; ORDERS=yes, LAKES=yes)
+	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(if $(ORDERS),--orders) $(if $(LAKES),--lakes) $(if $(SEED),--seed $(SEED)) $(if $(EVENTS),--events $(EVENTS))
 
 fuzz: $(READY) ## Damage messages and files, and see that each is read or refused (INPUTS=1000000, SEED=...)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))

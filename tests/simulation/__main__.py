@@ -1,6 +1,7 @@
 """Many histories side by side: ``make simulate SEEDS=20000``, or one again: ``make simulate SEED=1234``.
 
-With ``ORDERS=yes``, histories in which whole sources are ordered out and in, too.
+With ``ORDERS=yes``, histories in which whole sources are ordered out and in, too; with ``LAKES=yes``, of tables that
+become sources beside live workers, are retired from and followed.
 A history that fails is cut down to as few events as still fail, and the command that repeats it is printed.
 """
 
@@ -13,17 +14,27 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
 from simulation.breaks import BREAKS, BREAKS_OF_ORDERS, first_caught
 from simulation.histories import EVENTS, check, live
+from simulation.lakes import FAULTS as FAULTS_OF_LAKES
+from simulation.lakes import live_with_a_lake
 from simulation.orders import ORDERS, check_orders, live_with_orders
-from simulation.world import FAULTS, World
+from simulation.world import FAULTS
 
 SEEDS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A history that ended as it must: what happened in it, and the live rows that were sent."""
+
+    faults: Counter[str]
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -35,44 +46,68 @@ class Outcome:
     failed: tuple[int, ...]
 
 
-def checked(seed: int, events: int, *, orders: bool) -> tuple[World, Counter[str]]:
-    """A whole history that is as it must be, and what happened in it."""
-    if orders:
-        ordered = live_with_orders(seed, events)
-        check_orders(ordered)
-        return ordered, ordered.faults + ordered.orders
+@dataclass(frozen=True)
+class Kind:
+    """A kind of history. ``live``: lives through a seed and so many events, and checks the end."""
+
+    live: Callable[[int, int], Lived]
+    faults: tuple[str, ...]
+    events: int = EVENTS
+    breaks: tuple[str, ...] = ()
+
+
+def _with_rows(seed: int, events: int) -> Lived:
     world = live(seed, events)
     check(world)
-    return world, world.faults
+    return Lived(world.faults, world.producer.rows_sent())
 
 
-def try_seeds(seeds: range, *, orders: bool) -> Outcome:
+def _with_orders(seed: int, events: int) -> Lived:
+    world = live_with_orders(seed, events)
+    check_orders(world)
+    return Lived(world.faults + world.orders, world.producer.rows_sent())
+
+
+def _with_a_lake(seed: int, events: int) -> Lived:
+    world = live_with_a_lake(seed, events)
+    return Lived(world.faults, len(world.live))
+
+
+KINDS: Mapping[str, Kind] = {
+    "": Kind(_with_rows, tuple(FAULTS), breaks=tuple(BREAKS)),
+    "ORDERS=yes ": Kind(_with_orders, tuple(ORDERS), breaks=tuple(BREAKS_OF_ORDERS)),
+    "LAKES=yes ": Kind(_with_a_lake, FAULTS_OF_LAKES, events=60),
+}
+"""By the words of ``make simulate``."""
+
+
+def try_seeds(kind: str, seeds: range) -> Outcome:
     """Live through some seeds and check each."""
     faults: Counter[str] = Counter()
     rows, failed = 0, []
     for seed in seeds:
         try:
-            world, happened = checked(seed, EVENTS, orders=orders)
+            lived = KINDS[kind].live(seed, KINDS[kind].events)
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding.
             failed.append(seed)
         else:
-            faults.update(happened)
-            rows += world.producer.rows_sent()
+            faults.update(lived.faults)
+            rows += lived.rows
     return Outcome(faults, rows, tuple(failed))
 
 
-def fails(seed: int, events: int, *, orders: bool) -> bool:
+def fails(kind: Kind, seed: int, events: int) -> bool:
     """Whether the beginning of a history fails already."""
     try:
-        checked(seed, events, orders=orders)
+        kind.live(seed, events)
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding.
         return True
     return False
 
 
-def shortest(seed: int, *, orders: bool) -> int:
+def shortest(kind: Kind, seed: int) -> int:
     """As few events of a failing seed as still fail."""
-    return next((events for events in range(1, EVENTS) if fails(seed, events, orders=orders)), EVENTS)
+    return next((events for events in range(1, kind.events) if fails(kind, seed, events)), kind.events)
 
 
 def batches(first: int, number: int) -> Iterator[range]:
@@ -81,15 +116,15 @@ def batches(first: int, number: int) -> Iterator[range]:
         yield range(begin, min(begin + SEEDS_AT_ONCE, first + number))
 
 
-def one(seed: int, events: int, *, orders: bool) -> int:
+def one(kind: Kind, seed: int, events: int) -> int:
     """Repeat one history and say what became of it."""
     try:
-        _, happened = checked(seed, events, orders=orders)
+        lived = kind.live(seed, events)
     except Exception:  # noqa: BLE001 - it is shown.
         traceback.print_exc()
         print(f"seed {seed} fails with {events} events")
         return 1
-    print(f"seed {seed}, {events} events: as it must be; {dict(happened)}")
+    print(f"seed {seed}, {events} events: as it must be; {dict(lived.faults)}")
     return 0
 
 
@@ -100,20 +135,25 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="repeat one history")
-    parser.add_argument("--events", type=int, default=EVENTS, help="events of it")
-    parser.add_argument("--orders", action="store_true", help="histories with orders to whole sources")
+    parser.add_argument("--events", type=int, help="events of it")
+    of_kind = parser.add_mutually_exclusive_group()
+    for flag, words, told in (
+        ("--orders", "ORDERS=yes ", "histories with orders to whole sources"),
+        ("--lakes", "LAKES=yes ", "histories of tables that become sources"),
+    ):
+        of_kind.add_argument(flag, dest="kind", action="store_const", const=words, default="", help=told)
     options = parser.parse_args()
+    kind = KINDS[options.kind]
     if options.seed is not None:
-        return one(options.seed, options.events, orders=options.orders)
-    kinds = ORDERS if options.orders else FAULTS
-    for name in BREAKS_OF_ORDERS if options.orders else BREAKS:
+        return one(kind, options.seed, options.events or kind.events)
+    for name in kind.breaks:
         print(f"broken on purpose: the rule {name}; caught by seed {first_caught(name, itertools.count())}")
     began, done, rows = time.monotonic(), 0, 0
     failed: list[int] = []
     faults: Counter[str] = Counter()
     with ProcessPoolExecutor(options.jobs) as pool:
         spans = list(batches(options.first, options.seeds))
-        for span, outcome in zip(spans, pool.map(partial(try_seeds, orders=options.orders), spans), strict=True):
+        for span, outcome in zip(spans, pool.map(partial(try_seeds, options.kind), spans), strict=True):
             faults.update(outcome.faults)
             done, rows = done + len(span), rows + outcome.rows
             failed += outcome.failed
@@ -123,9 +163,8 @@ def main() -> int:
     for fault in sorted(faults, key=lambda name: -faults[name]):
         print(f"  {faults[fault]:>9,}  {fault}")
     for seed in failed[:5]:
-        kind = "ORDERS=yes " if options.orders else ""
-        print(f"FAILED: make simulate {kind}SEED={seed} EVENTS={shortest(seed, orders=options.orders)}")
-    missing = [fault for fault in kinds if not faults[fault]]
+        print(f"FAILED: make simulate {options.kind}SEED={seed} EVENTS={shortest(kind, seed)}")
+    missing = [fault for fault in kind.faults if not faults[fault]]
     if missing:
         print(f"NEVER HAPPENED: {', '.join(missing)}")
     print("nothing lost, nothing counted twice" if not failed else f"{len(failed)} HISTORIES FAILED")
