@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import deltaplane
 from deltaplane.log.drift import BLOCK_ROWS, BLOCKS
 from deltaplane_services.observe.report.changes import drifts_table, falls_table
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
 from deltaplane_services.replay.console import Console
-from deltaplane_services.replay.in_python import Replayed
+from deltaplane_services.replay.in_python import Replayed, replay
 
 CHANGE, END = 12_000, 15_000
 
@@ -33,7 +32,7 @@ def table_of(seed: int, *, changes: bool = True, rows: int = 20_000) -> dict[str
 
 @pytest.fixture(scope="module")
 def replayed() -> Replayed:
-    return deltaplane.replay(table_of(1), label="y", positive="bad")
+    return replay(table_of(1), label="y", positive="bad")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def changed(replayed: Replayed) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def unchanged() -> Replayed:
-    return deltaplane.replay(table_of(3, changes=False), label="y", positive="bad")
+    return replay(table_of(3, changes=False), label="y", positive="bad")
 
 
 def test_a_shift_at_a_known_row_is_found_once_within_a_window_without_labels(changed: dict[str, Any]) -> None:
@@ -53,7 +52,7 @@ def test_a_shift_at_a_known_row_is_found_once_within_a_window_without_labels(cha
     assert "c" in [one["feature"] for one in first["features"]]
     table = table_of(1)
     others = {**table, "y": np.random.default_rng(2).permutation(table["y"])}
-    blind = deltaplane.replay(others, label="y", positive="bad").summary
+    blind = replay(others, label="y", positive="bad").summary
     assert blind["drifts"] == changed["drifts"], "labels are not looked at"
 
 

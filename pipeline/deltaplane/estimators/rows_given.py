@@ -34,6 +34,7 @@ __all__ = [
     "RowSpace",
     "RowsLeftOut",
     "impossible",
+    "needs_no_checks",
     "positive_number",
     "several",
     "signs",
@@ -88,6 +89,22 @@ def text_of(label: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value)
+
+
+def needs_no_checks(X: Any, y: Any, features: int) -> bool:
+    """Whether scikit-learn's checks would return rows and labels of a later call, of ``features``, as they are.
+
+    The checks take longer than learning a few hundred rows. They would look for NaN and infinity, too; this does not.
+    """
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and y.ndim == 1
+        and y.dtype.kind in "biuSU"
+        and 0 < len(X) == len(y)
+        and X.shape[1] == features
+    )
 
 
 def _distinct(y: Labels) -> tuple[Labels, Labels]:

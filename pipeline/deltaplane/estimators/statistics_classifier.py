@@ -31,7 +31,7 @@ from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.inference import infer
 from deltaplane.columns.tables_given import columns_of
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
-from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
+from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, needs_no_checks, text_of
 from deltaplane.estimators.solutions import Solution, solution_of, without_a_contest
 from deltaplane.estimators.sparse_rows import Rows, dense_parts, grid_fitted_on, is_sparse
 from deltaplane.exact.grid import Grid
@@ -200,7 +200,8 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if isinstance(y, str):
                 return check_array(X, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
             return check_X_y(X, y, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
-        if not first and ensure_all_finite is False and self._is_checked(X, y):
+        unnamed = not hasattr(self, "feature_names_in_")
+        if not first and ensure_all_finite is False and unnamed and needs_no_checks(X, y, self.n_features_in_):
             return X, y
         options = {"dtype": np.float64, "reset": first, "ensure_all_finite": ensure_all_finite, "accept_sparse": "csr"}
         try:
@@ -210,22 +211,6 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 if what in str(fault):
                     raise ValueError(f"{fault}\n{cure}") from None
             raise
-
-    def _is_checked(self, X: Any, y: Any) -> bool:
-        """Whether rows and labels of a later call are such that scikit-learn's checks would return them as they are.
-
-        These take longer than learning a few hundred rows.
-        """
-        return (
-            type(X) is type(y) is np.ndarray
-            and X.dtype == np.float64
-            and X.ndim == 2
-            and y.ndim == 1
-            and y.dtype.kind in "biuSU"
-            and 0 < len(X) == len(y)
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-        )
 
     def _as_table(self, X: Any, *, first: bool) -> dict[str, Cells]:
         """Column to cells of a table; rows without column names are checked as scikit-learn checks rows of numbers."""
