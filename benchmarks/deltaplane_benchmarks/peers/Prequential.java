@@ -107,7 +107,9 @@ public class Prequential {
                 double[] votes = Arrays.copyOf(learner.votes(rows.get(at)), 2);
                 chosen[at] = votes[1] > votes[0] ? 1 : 0;
                 double sum = votes[0] + votes[1];
-                scores[at] = sum > 0.0 ? votes[1] / sum : 0.5;
+                // Some learners give votes without bound, of which there is no share.
+                double sure = votes[1] > votes[0] ? 1.0 : votes[1] < votes[0] ? 0.0 : 0.5;
+                scores[at] = sum > 0.0 && sum < Double.POSITIVE_INFINITY ? votes[1] / sum : sure;
             }
             for (; learned < stop - late; learned++) {
                 learner.train(rows.get(learned));
