@@ -107,6 +107,14 @@ def test_every_command_has_a_short_option_for_help() -> None:
         assert short.output == long.output, name
 
 
+def test_help_and_completion_wait_for_no_library_that_only_commands_need() -> None:
+    # With NumPy and SciPy each press of Tab took three times as long.
+    asked = "import sys, deltaplane_services.cli.application; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
+    assert {"typer", "deltaplane"} <= set(loaded)
+    assert not {"numpy", "scipy", "fastavro", "pyarrow", "confluent_kafka", "pydantic", "rich"} & set(loaded)
+
+
 def test_a_shell_completes_commands() -> None:
     words = {"COMP_WORDS": "deltaplane rep", "COMP_CWORD": "1", "_DELTAPLANE_COMPLETE": "complete_bash"}
     command = Path(sys.executable).with_name("deltaplane")

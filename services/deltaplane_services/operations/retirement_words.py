@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from deltaplane.log.records import Receipt
-from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome
+
+if TYPE_CHECKING:
+    from deltaplane.log.records import Receipt
+    from deltaplane.stream.definition import StreamDefinition
 
 __all__ = [
     "RETIRE_EXIT_CODES",
