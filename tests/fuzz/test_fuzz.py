@@ -20,7 +20,7 @@ def lines() -> LinesSeen:
     return LinesSeen(decoders(), NO_DECODERS)
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_messages_and_files_are_read_or_refused_and_touch_nothing_after_them(seed: int) -> None:
     seen = lines()
     findings = run(every_target(), 6000, seed, seen)

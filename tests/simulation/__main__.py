@@ -19,10 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from simulation import lakes
 from simulation.breaks import BREAKS, BREAKS_OF_ORDERS, first_caught
 from simulation.histories import EVENTS, check, live
-from simulation.lakes import FAULTS as FAULTS_OF_LAKES
-from simulation.lakes import live_with_a_lake
 from simulation.orders import ORDERS, check_orders, live_with_orders
 from simulation.world import FAULTS
 
@@ -48,8 +47,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of history. ``live``: lives through a seed and so many events, and checks the end."""
+    """A kind of history. ``live``: lives through a seed and so many events, and checks the end.
 
+    ``words``: what chooses it in ``make simulate``.
+    """
+
+    words: str
     live: Callable[[int, int], Lived]
     faults: tuple[str, ...]
     events: int = EVENTS
@@ -69,16 +72,15 @@ def _with_orders(seed: int, events: int) -> Lived:
 
 
 def _with_a_lake(seed: int, events: int) -> Lived:
-    world = live_with_a_lake(seed, events)
+    world = lakes.live_with_a_lake(seed, events)
     return Lived(world.faults, len(world.live))
 
 
 KINDS: Mapping[str, Kind] = {
-    "": Kind(_with_rows, tuple(FAULTS), breaks=tuple(BREAKS)),
-    "ORDERS=yes ": Kind(_with_orders, tuple(ORDERS), breaks=tuple(BREAKS_OF_ORDERS)),
-    "LAKES=yes ": Kind(_with_a_lake, FAULTS_OF_LAKES, events=60),
+    "rows": Kind("", _with_rows, tuple(FAULTS), breaks=tuple(BREAKS)),
+    "orders": Kind("ORDERS=yes ", _with_orders, tuple(ORDERS), breaks=tuple(BREAKS_OF_ORDERS)),
+    "lakes": Kind("LAKES=yes ", _with_a_lake, lakes.FAULTS, lakes.EVENTS),
 }
-"""By the words of ``make simulate``."""
 
 
 def try_seeds(kind: str, seeds: range) -> Outcome:
@@ -137,11 +139,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="repeat one history")
     parser.add_argument("--events", type=int, help="events of it")
     of_kind = parser.add_mutually_exclusive_group()
-    for flag, words, told in (
-        ("--orders", "ORDERS=yes ", "histories with orders to whole sources"),
-        ("--lakes", "LAKES=yes ", "histories of tables that become sources"),
+    for name, told in (
+        ("orders", "histories with orders to whole sources"),
+        ("lakes", "histories of tables that become sources"),
     ):
-        of_kind.add_argument(flag, dest="kind", action="store_const", const=words, default="", help=told)
+        of_kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, default="rows", help=told)
     options = parser.parse_args()
     kind = KINDS[options.kind]
     if options.seed is not None:
@@ -163,7 +165,7 @@ def main() -> int:
     for fault in sorted(faults, key=lambda name: -faults[name]):
         print(f"  {faults[fault]:>9,}  {fault}")
     for seed in failed[:5]:
-        print(f"FAILED: make simulate {options.kind}SEED={seed} EVENTS={shortest(kind, seed)}")
+        print(f"FAILED: make simulate {kind.words}SEED={seed} EVENTS={shortest(kind, seed)}")
     missing = [fault for fault in kind.faults if not faults[fault]]
     if missing:
         print(f"NEVER HAPPENED: {', '.join(missing)}")

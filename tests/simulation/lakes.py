@@ -29,6 +29,9 @@ DEFINITION = StreamDefinition.from_tables({**TABLES, "window": {"length": "all"}
 PAST = Source("history", 0)
 PAST_IDS = [f"row-{number}" for number in range(12)]
 ALL_LATER = [f"row-{number}" for number in range(200, 230)]
+EVENTS = 60
+"""How long a history is."""
+
 FAULTS = (
     "publisher dies",
     "retirer dies",
@@ -243,7 +246,7 @@ def check(world: LakeWorld) -> None:
     assert world.runner.merger.merger.statistics == total
 
 
-def live_with_a_lake(seed: int, events: int = 60) -> LakeWorld:
+def live_with_a_lake(seed: int, events: int = EVENTS) -> LakeWorld:
     """A world that has lived through a seed's history, checked."""
     world = LakeWorld(seed)
     world.live_through(events)

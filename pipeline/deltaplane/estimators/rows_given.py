@@ -151,7 +151,7 @@ class Labelled:
 
     def at(self, rows: Flags) -> Labelled:
         """The labels of some of the rows, bool[n], without labels that none of them has."""
-        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        used, codes = _distinct(self.codes[rows])
         texts = [self.texts[code] for code in used.tolist()]
         return Labelled(codes.astype(np.int32).reshape(-1), texts, {text: self.labels[text] for text in texts})
 
